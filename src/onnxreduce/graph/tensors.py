@@ -1,0 +1,137 @@
+"""Tensors kept by reference: bytes in memory or a range of a file, named by their content digest.
+
+Weights, recorded values and model inputs are all held this way, so that a candidate never copies them and a runtime
+can ask for bytes that it has not seen yet.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import mmap
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import TensorProto, numpy_helper
+
+
+@dataclass(frozen=True, eq=False)
+class Blob:
+    """Immutable bytes, either `data` in memory or `length` bytes at `offset` of the file `path`.
+
+    `digest` is a hex BLAKE2b digest of the content (16 bytes) and identifies the blob everywhere.
+    """
+
+    digest: str
+    length: int
+    data: bytes | None = None
+    path: Path | None = None
+    offset: int = 0
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Blob:
+        """Hold `data` in memory."""
+        return cls(hashlib.blake2b(data, digest_size=16).hexdigest(), len(data), data=data)
+
+    @classmethod
+    def from_file(cls, path: Path, offset: int = 0, length: int | None = None) -> Blob:
+        """Refer to a range of a file; reads it once, in pieces, for the digest.
+
+        Raises OSError when the file cannot be read, ValueError when the range lies outside of it.
+        """
+        size = path.stat().st_size
+        length = size - offset if length is None else length
+        if offset < 0 or length < 0 or offset + length > size:
+            raise ValueError(f"{path} has {size} bytes; bytes {offset} to {offset + length} were asked for")
+        hasher = hashlib.blake2b(digest_size=16)
+        with path.open("rb") as file:
+            file.seek(offset)
+            left = length
+            while left:
+                piece = file.read(min(left, 1 << 22))
+                if not piece:
+                    raise OSError(f"{path} ended while it was read")
+                hasher.update(piece)
+                left -= len(piece)
+        return cls(hasher.hexdigest(), length, path=path, offset=offset)
+
+    def view(self) -> memoryview:
+        """The content, without a copy (file ranges are memory-mapped)."""
+        if self.data is not None:
+            return memoryview(self.data)
+        if self.length == 0 or self.path is None:
+            return memoryview(b"")
+        start = self.offset - self.offset % mmap.ALLOCATIONGRANULARITY
+        with self.path.open("rb") as file:
+            mapped = mmap.mmap(file.fileno(), self.offset - start + self.length, access=mmap.ACCESS_READ, offset=start)
+        return memoryview(mapped)[self.offset - start :]
+
+
+@dataclass(frozen=True, eq=False)
+class StoredTensor:
+    """A tensor whose content is a `Blob` in ONNX `raw_data` layout (little-endian, 4-bit types packed).
+
+    `elem_type` is an `onnx.TensorProto` data type number. Strings are held as a UTF-8 JSON list.
+    """
+
+    elem_type: int
+    shape: tuple[int, ...]
+    blob: Blob
+
+    @classmethod
+    def from_array(cls, array: np.ndarray) -> StoredTensor:
+        """Hold a numpy array (any ONNX dtype, ml_dtypes ones and strings included) in memory.
+
+        Raises TypeError when numpy's dtype has no ONNX counterpart.
+        """
+        if array.dtype.kind in "OSU":
+            texts = [t.decode() if isinstance(t, bytes) else str(t) for t in array.ravel().tolist()]
+            return cls(TensorProto.STRING, array.shape, Blob.from_bytes(json.dumps(texts).encode()))
+        try:
+            proto = numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape))
+        except (KeyError, ValueError) as error:
+            raise TypeError(f"numpy dtype {array.dtype} has no ONNX counterpart") from error
+        return cls(proto.data_type, array.shape, Blob.from_bytes(proto.raw_data))
+
+    @cached_property
+    def array(self) -> np.ndarray:
+        """The tensor as a read-only numpy array; strings come as dtype object."""
+        if self.elem_type == TensorProto.STRING:
+            texts = np.empty(self.size, dtype=object)
+            texts[:] = json.loads(bytes(self.blob.view()))
+            return texts.reshape(self.shape)
+        dtype = onnx.helper.tensor_dtype_to_np_dtype(self.elem_type)
+        if self.blob.length == self.size * dtype.itemsize:
+            return np.frombuffer(self.blob.view(), dtype=dtype).reshape(self.shape)
+        return numpy_helper.to_array(self.to_proto(""))  # packed 4-bit types
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return int(np.prod(self.shape, dtype=np.int64))
+
+    @property
+    def dtype_name(self) -> str:
+        """ONNX's name of the element type in lower case, such as `float` or `int64`."""
+        return TensorProto.DataType.Name(self.elem_type).lower()
+
+    def to_proto(self, name: str) -> TensorProto:
+        """A `TensorProto` with the content inline."""
+        proto = TensorProto(name=name, data_type=self.elem_type, dims=self.shape)
+        if self.elem_type == TensorProto.STRING:
+            proto.string_data.extend(text.encode() for text in json.loads(bytes(self.blob.view())))
+        else:
+            proto.raw_data = bytes(self.blob.view())
+        return proto
+
+    @classmethod
+    def from_proto(cls, proto: TensorProto) -> StoredTensor:
+        """Hold the content of a `TensorProto` whose data is inline, whichever of its fields carries it."""
+        if proto.data_type == TensorProto.STRING:
+            texts = json.dumps([text.decode("utf-8", "replace") for text in proto.string_data])
+            return cls(proto.data_type, tuple(proto.dims), Blob.from_bytes(texts.encode()))
+        raw = proto.raw_data if proto.HasField("raw_data") else numpy_helper.from_array(numpy_helper.to_array(proto)).raw_data
+        return cls(proto.data_type, tuple(proto.dims), Blob.from_bytes(raw))
