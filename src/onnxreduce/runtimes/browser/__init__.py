@@ -1,0 +1,1 @@
+"""onnxruntime-web in a real Chromium, driven by Playwright."""

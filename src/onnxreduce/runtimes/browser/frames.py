@@ -1,0 +1,123 @@
+"""The frames of a tab: each holds one instance of onnxruntime-web; a bounded number live at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from onnx import TensorProto, helper
+from playwright.async_api import Error as PlaywrightError
+
+from onnxreduce.errors import SetupError
+from onnxreduce.graph.tensors import Blob
+
+if TYPE_CHECKING:
+    from onnxreduce.runtimes.browser.tab import Tab
+
+START_SECONDS = 120.0  # importing a bundle and compiling 25 MB of WebAssembly takes 1-3 s
+MODELS_PER_FRAME = 200  # WebAssembly memory never shrinks, and small leaks add up
+FRAME_BYTES = 2 << 30  # of WebAssembly memory, of the 4 GiB that there can be; then a new frame
+LIVE_FRAMES = 4  # targets that are warm at the same time; each holds 0.1-0.4 GB
+
+
+@dataclass(frozen=True)
+class FrameConfig:
+    """What a frame is to hold; `owner` keeps the frames of different runtimes apart."""
+
+    owner: str
+    bundle: str
+    provider: Mapping[str, Any]
+    threads: int
+
+
+@dataclass(eq=False)
+class Frame:
+    """One instance of onnxruntime-web. `facts` is what it said of itself, `seconds` what its start took."""
+
+    name: str
+    facts: Mapping[str, Any]
+    seconds: float
+    runs: int = 0
+    wasm_bytes: int = 0
+    spoilt: bool = field(default=False)
+
+    @property
+    def worn(self) -> bool:
+        """Whether the next model deserves a new frame."""
+        return self.spoilt or self.runs >= MODELS_PER_FRAME or self.wasm_bytes >= FRAME_BYTES
+
+
+class Frames:
+    """The live frames of one tab, the least recently used first."""
+
+    def __init__(self, tab: Tab) -> None:
+        self.made = 0
+        self._tab = tab
+        self._live: dict[str, Frame] = {}
+
+    async def get(self, config: FrameConfig, *, fresh: bool) -> tuple[Frame, bool]:
+        """The frame of a runtime, and whether it was made just now; `fresh` asks for one that has run nothing.
+
+        Raises SetupError when the runtime cannot start in the browser, TabDeadError and TabHungError as `Tab.ask`.
+        """
+        frame = self._live.pop(config.owner, None)
+        if frame is not None and not frame.worn and not (fresh and frame.runs):
+            self._live[config.owner] = frame
+            return frame, False
+        if frame is not None:
+            await self._remove(frame)
+        while len(self._live) >= LIVE_FRAMES:
+            await self._remove(self._live.pop(next(iter(self._live))))
+        frame = await self._start(config)
+        self._live[config.owner] = frame
+        return frame, True
+
+    async def drop(self, owner: str) -> None:
+        """Take a runtime's frame away, if it has one."""
+        frame = self._live.pop(owner, None)
+        if frame is not None:
+            await self._remove(frame)
+
+    async def _remove(self, frame: Frame) -> None:
+        await self._tab.ask("dropFrame", frame.name, timeout=START_SECONDS)
+
+    async def _start(self, config: FrameConfig) -> Frame:
+        self.made += 1
+        name = str(self.made)
+        anchor = _anchor()
+        given = {
+            "frame": name,
+            "bundle": config.bundle,
+            "provider": dict(config.provider),
+            "threads": config.threads,
+            "anchor": anchor.digest,
+        }
+        with self._tab.server.lend([anchor]):
+            try:
+                facts = await self._tab.ask("startFrame", given, timeout=START_SECONDS)
+            except PlaywrightError as error:
+                facts = {"error": error.message}
+        if "error" in facts:
+            file = config.bundle.rpartition("/")[2]
+            raise SetupError(f"{file} does not start with provider {config.provider['name']}: {one_line(facts['error'])}")
+        return Frame(name, facts, facts["seconds"])
+
+
+def one_line(text: str) -> str:
+    """The text with all white space runs made one space, cut to a length that suits a terminal."""
+    text = " ".join(text.split())
+    return text if len(text) <= 300 else text[:297] + "..."
+
+
+def _anchor() -> Blob:
+    """A model of one node that every version and provider takes: it shows that the provider starts."""
+    kind = TensorProto.FLOAT
+    graph = helper.make_graph(
+        [helper.make_node("Neg", ["x"], ["y"])],
+        "anchor",
+        [helper.make_tensor_value_info("x", kind, [1])],
+        [helper.make_tensor_value_info("y", kind, [1])],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    return Blob.from_bytes(model.SerializeToString())

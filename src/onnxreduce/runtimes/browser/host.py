@@ -1,0 +1,293 @@
+"""The browser behind all onnxruntime-web runtimes of a process: one thread, one event loop, one local server.
+
+Callers are synchronous; everything here that is `async` runs on the loop of the host's own thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import concurrent.futures
+import contextlib
+import threading
+from collections.abc import AsyncIterator, Coroutine, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+import psutil
+from playwright.async_api import Error as PlaywrightError
+from playwright.async_api import Playwright, async_playwright
+
+from onnxreduce.errors import BadInputError, SetupError
+from onnxreduce.runtimes.browser.find import Browser, find_browser
+from onnxreduce.runtimes.browser.server import LocalServer
+from onnxreduce.runtimes.browser.tab import CLOSE_SECONDS, Tab, TabDeadError, TabHungError
+
+if TYPE_CHECKING:
+    from onnxreduce.runtimes.browser.ort_web import OrtWebRuntime
+    from onnxreduce.runtimes.packages import RuntimePackage
+    from onnxreduce.runtimes.target import Target
+
+T = TypeVar("T")
+AdapterMode = Literal["auto", "hardware", "software"]
+ADAPTER_MODES = ("auto", "hardware", "software")
+
+# Which kind of launch gave an adapter, by browser: found out once a process (0.3 s).
+_KIND_FOUND: dict[str, str] = {}
+
+
+class BrowserHost:
+    """Starts a browser when it is first needed, and holds it for any number of runtimes.
+
+    `browser` is a path or chrome, msedge, chromium; None looks for an installed one. `adapter` says which WebGPU adapter
+    to use: `auto` takes a hardware one where there is any, `hardware` refuses software, `software` forces it.
+    """
+
+    def __init__(self, browser: str | None = None, adapter: AdapterMode = "auto", headed: bool = False) -> None:
+        if adapter not in ADAPTER_MODES:
+            raise BadInputError(f"adapter {adapter!r} is not one of {', '.join(ADAPTER_MODES)}")
+        self.adapter_mode: str = adapter
+        self._wanted = browser
+        self._headed = headed
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._lock: asyncio.Lock | None = None
+        self._server: LocalServer | None = None
+        self._playwright: Playwright | None = None
+        self._browser: Browser | None = None
+        self._tabs: dict[str, Tab] = {}
+        self._closed = False
+        self.seconds_start = 0.0  # spent on starting the server, Playwright and browsers
+
+    def runtime(self, target: Target, package: RuntimePackage) -> OrtWebRuntime:
+        """The runtime for a target; raises BadInputError for options that cannot be, SetupError for a missing bundle."""
+        from onnxreduce.runtimes.browser.ort_web import OrtWebRuntime
+
+        return OrtWebRuntime(self, target, package)
+
+    def adapter_facts(self, mode: str | None = None) -> Mapping[str, Any]:
+        """What the adapter says of itself, `fallback` and `features` included; raises SetupError when there is none."""
+
+        async def facts() -> Mapping[str, Any]:
+            async with self.tab(mode or self.adapter_mode, webgpu=True) as tab:
+                return await tab.adapter() or {}
+
+        return self.call(facts())
+
+    def browser_facts(self) -> Mapping[str, str]:
+        """Name and version of the browser; starts it."""
+
+        async def facts() -> Mapping[str, str]:
+            async with self.tab(self.adapter_mode, webgpu=False) as tab:
+                return self.tab_facts(tab)
+
+        return self.call(facts())
+
+    def tab_facts(self, tab: Tab) -> dict[str, str]:
+        """For the record: the browser and how it runs."""
+        return {
+            "browser": str(self._browser),
+            "browser_version": tab.version,
+            "headless": "no" if self._headed else "yes",
+            "sandbox": "yes" if tab.sandboxed else "no",
+        }
+
+    @property
+    def server(self) -> LocalServer:
+        """The local server, once the host has started."""
+        assert self._server is not None
+        return self._server
+
+    def processes(self) -> list[psutil.Process]:
+        """All processes of our browsers that live now."""
+        return [process for tab in self._tabs.values() for process in tab.tree.members()]
+
+    def call(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine on the host's loop and wait for it; an interrupt cancels it and kills the browsers."""
+        if self._closed:
+            work.close()
+            raise SetupError("the browser host is closed")
+        if self._loop is None:
+            self._start_thread()
+        assert self._loop is not None
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return _wait(future)
+        except BaseException as error:
+            if not future.done():
+                future.cancel()
+                self._kill_processes()
+            raise error
+
+    @contextlib.asynccontextmanager
+    async def tab(self, mode: str, *, webgpu: bool) -> AsyncIterator[Tab]:
+        """The live tab for an adapter mode, for one caller at a time; `webgpu` asks for an adapter that fits the mode.
+
+        Raises SetupError when there is no browser or no such adapter.
+        """
+        assert self._lock is not None
+        async with self._lock:
+            yield await self._fitting_tab(mode, webgpu)
+
+    def forget(self, owner: str) -> None:
+        """Drop the frames of a runtime, where its page still lives."""
+        if self._closed or self._loop is None:
+            return
+
+        async def drop() -> None:
+            assert self._lock is not None
+            async with self._lock:
+                for tab in self._tabs.values():
+                    if tab.alive:
+                        with contextlib.suppress(TabDeadError, TabHungError):
+                            await tab.frames.drop(owner)
+
+        self.call(drop())
+
+    async def retire(self, tab: Tab) -> None:
+        """Close a tab; the next request opens another."""
+        self._tabs = {kind: held for kind, held in self._tabs.items() if held is not tab}
+        await tab.close()
+
+    def close(self) -> None:
+        """Stop everything; may be called at any time and more than once."""
+        if self._closed:
+            return
+        self._closed = True
+        atexit.unregister(self.close)
+        loop, thread = self._loop, self._thread
+        if loop is None or thread is None:
+            return
+        with contextlib.suppress(BaseException):
+            _wait(asyncio.run_coroutine_threadsafe(self._shut_down(), loop), limit=4 * CLOSE_SECONDS)
+        self._kill_processes()
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(CLOSE_SECONDS)
+        self._loop = self._thread = None
+
+    def __enter__(self) -> BrowserHost:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _start_thread(self) -> None:
+        loop = asyncio.new_event_loop()
+        thread = threading.Thread(target=_serve, args=(loop,), name="onnxreduce-browser", daemon=True)
+        thread.start()
+        self._loop, self._thread = loop, thread
+        atexit.register(self.close)
+        _wait(asyncio.run_coroutine_threadsafe(self._set_up(), loop))
+
+    async def _set_up(self) -> None:
+        begun = asyncio.get_running_loop().time()
+        self._lock = asyncio.Lock()
+        self._server = LocalServer()
+        await self._server.start()
+        self.seconds_start += asyncio.get_running_loop().time() - begun
+
+    async def _engine(self) -> Playwright:
+        if self._playwright is None:
+            begun = asyncio.get_running_loop().time()
+            self._playwright = await async_playwright().start()
+            own = Path(self._playwright.chromium.executable_path)
+            self._browser = find_browser(self._wanted, own=own)
+            self.seconds_start += asyncio.get_running_loop().time() - begun
+        return self._playwright
+
+    async def _fitting_tab(self, mode: str, webgpu: bool) -> Tab:
+        await self._engine()
+        kind = "software" if mode == "software" else "hardware"
+        if mode == "auto":
+            kind = _KIND_FOUND.get(str(self._browser), "hardware")
+        tab = await self._live_tab(kind)
+        if not webgpu:
+            return tab
+        facts = await tab.adapter()
+        if facts is None and mode == "auto" and kind == "hardware":
+            await self.retire(tab)
+            tab = await self._live_tab("software")
+            facts = await tab.adapter()
+        if facts is None:
+            raise SetupError(
+                f"{self._browser} {tab.version} gives no WebGPU adapter: update it and the graphics driver, "
+                "or try --adapter software"
+            )
+        if mode == "hardware" and is_software(facts):
+            raise SetupError(
+                f"only a software adapter answered ({adapter_name(facts)}): check the graphics driver (Vulkan on Linux), "
+                "or allow it with --adapter software"
+            )
+        if mode == "auto":
+            _KIND_FOUND[str(self._browser)] = tab.adapter_kind
+        return tab
+
+    async def _live_tab(self, kind: str) -> Tab:
+        tab = self._tabs.get(kind)
+        if tab is not None and tab.alive and not tab.worn:
+            return tab
+        if tab is not None:
+            await self.retire(tab)
+        playwright = await self._engine()
+        assert self._browser is not None
+        tab = Tab(self.server, kind)
+        self._tabs[kind] = tab  # at once, so that an interrupt finds its processes
+        try:
+            await tab.open(playwright.chromium, self._browser, headed=self._headed)
+        except SetupError:
+            del self._tabs[kind]
+            raise
+        self.seconds_start += tab.seconds_start
+        return tab
+
+    async def _shut_down(self) -> None:
+        for tab in list(self._tabs.values()):
+            await self.retire(tab)
+        if self._playwright is not None:
+            with contextlib.suppress(PlaywrightError, asyncio.TimeoutError):
+                await asyncio.wait_for(self._playwright.stop(), CLOSE_SECONDS)
+        if self._server is not None:
+            await self._server.close()
+
+    def _kill_processes(self) -> None:
+        for tab in list(self._tabs.values()):
+            tab.tree.kill()
+
+
+def is_software(facts: Mapping[str, Any]) -> bool:
+    """Whether an adapter computes on the CPU, whatever it calls itself."""
+    text = " ".join(str(facts.get(key, "")) for key in ("architecture", "device", "description", "driver")).lower()
+    known = ("swiftshader", "llvmpipe", "lavapipe", "basic render")
+    return bool(facts.get("fallback")) or any(name in text for name in known)
+
+
+def adapter_name(facts: Mapping[str, Any]) -> str:
+    """One line for an adapter, such as `google swiftshader`."""
+    words = [str(facts.get(key) or "") for key in ("vendor", "architecture", "description")]
+    return " ".join(word for word in words if word) or "unknown adapter"
+
+
+def _serve(loop: asyncio.AbstractEventLoop) -> None:
+    asyncio.set_event_loop(loop)
+    try:
+        loop.run_forever()
+    finally:
+        with contextlib.suppress(Exception):
+            for task in asyncio.all_tasks(loop):
+                task.cancel()
+            loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.close()
+
+
+def _wait(future: concurrent.futures.Future[T], limit: float | None = None) -> T:
+    """The future's result, waiting in slices: on Windows an unlimited wait cannot be interrupted."""
+    waited = 0.0
+    while True:
+        try:
+            return future.result(0.5)
+        except concurrent.futures.TimeoutError:
+            if future.done():  # the work itself timed out
+                raise
+            waited += 0.5
+            if limit is not None and waited >= limit:
+                raise

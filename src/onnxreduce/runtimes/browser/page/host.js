@@ -1,0 +1,105 @@
+// The host page: it outlives the runtimes. It owns the frames (one instance of onnxruntime-web each), keeps what they
+// share (compiled WebAssembly modules and fetched tensors), and runs one job at a time, since a runtime that is asked
+// to do two things at once breaks.
+
+import { BlobCache } from './blobs.js';
+import { ModuleCache } from './modules.js';
+import { adapterFacts } from './devices.js';
+
+const BLOB_CACHE_BYTES = 1 << 30; // weights of a mid-size model; a larger blob is fetched again for each run
+
+const root = new URL('..', location.href);
+const blobs = new BlobCache(new URL('blob/', root), BLOB_CACHE_BYTES);
+const modules = new ModuleCache();
+
+/** @type {Map<string, {element: HTMLIFrameElement, api: import('./frame.js').FrameApi}>} */
+const frames = new Map();
+
+/**
+ * @typedef {object} FrameConfig What a new frame is to hold.
+ * @property {string} frame its name
+ * @property {string} bundle address of the bundle to import
+ * @property {{name: string}} provider the one execution provider, with its options
+ * @property {number} threads
+ * @property {string} anchor digest of a one-node model to try the provider with
+ */
+
+/**
+ * @typedef {object} Job One model to run once; blobs are named by their digest.
+ * @property {string} id
+ * @property {string} frame
+ * @property {string} model
+ * @property {{name: string, type: string, dims: number[], digest: string}[]} feeds
+ * @property {string[]} outputs
+ * @property {{path: string, digest: string}[]} external
+ * @property {object} options session options
+ */
+
+/**
+ * Make a frame and start its runtime.
+ * @param {FrameConfig} config
+ * @returns {Promise<object>} facts about the runtime, or `{error}`
+ */
+async function startFrame(config) {
+  const element = document.createElement('iframe');
+  const loaded = new Promise((resolve) => element.addEventListener('load', resolve, { once: true }));
+  element.src = 'frame.html';
+  document.body.append(element);
+  await loaded;
+  const api = element.contentWindow.onnxreduceFrame;
+  frames.set(config.frame, { element, api });
+  return api.start(config, await blobs.fetch(config.anchor), modules);
+}
+
+/**
+ * Take a frame away with all that it holds.
+ * @param {string} name
+ */
+function dropFrame(name) {
+  const frame = frames.get(name);
+  if (!frame) return;
+  frames.delete(name);
+  frame.api.stop();
+  frame.element.remove();
+}
+
+/**
+ * Fetch a job's tensors ahead of its run, so that their transfer is not on the run's clock.
+ * @param {Job} job
+ */
+async function prepare(job) {
+  for (const { digest } of [...job.feeds, ...job.external]) await blobs.get(digest);
+}
+
+/**
+ * Run a job and post what it gave.
+ * @param {Job} job
+ */
+async function run(job) {
+  const [model, feeds, external] = await Promise.all([
+    blobs.fetch(job.model),
+    Promise.all(job.feeds.map((feed) => blobs.get(feed.digest))),
+    Promise.all(job.external.map((file) => blobs.get(file.digest))),
+  ]);
+  const { report, buffers } = await frames.get(job.frame).api.run(job, { model, feeds, external });
+  const response = await fetch(new URL(`result/${job.id}`, root), { method: 'POST', body: pack(report, buffers) });
+  if (!response.ok) throw new Error(`the result was refused with status ${response.status}`);
+}
+
+/**
+ * One body for a report and its buffers: the length of the header (32 bits, little-endian), the header as JSON padded
+ * with spaces to a multiple of 8 bytes less 4, then each buffer padded with zeros to a multiple of 8 bytes.
+ * @param {object} report
+ * @param {Uint8Array[]} buffers
+ */
+function pack(report, buffers) {
+  const text = new TextEncoder().encode(JSON.stringify(report));
+  const header = new Uint8Array(Math.ceil((text.length + 4) / 8) * 8).fill(0x20);
+  new DataView(header.buffer).setUint32(0, header.length - 4, true);
+  header.set(text, 4);
+  const parts = [header];
+  for (const buffer of buffers) parts.push(buffer, new Uint8Array(-buffer.byteLength & 7));
+  return new Blob(parts);
+}
+
+window.onnxreduce = { adapterFacts, startFrame, dropFrame, prepare, run };

