@@ -33,19 +33,19 @@ PATCH_SIZE = 16  # 16
 PATCHES = (IMAGE_SIZE // PATCH_SIZE) ** 2  # 1,024
 SHUFFLE = 4  # 4: the connector folds 4 x 4 patches into one token
 VISION_LAYERS = 12  # 12
-VISION_WIDTH = 64  # 768
-VISION_HEADS = 4  # 12
+VISION_WIDTH = 48  # 768
+VISION_HEADS = 3  # 12
 VISION_MLP = 4 * VISION_WIDTH
 
 TEXT_LAYERS = 16  # 16
-TEXT_WIDTH = 80  # 960
+TEXT_WIDTH = 64  # 960
 QUERY_HEADS = 3  # 15
 KEY_HEADS = 1  # 5
 HEAD_SIZE = 64  # 64
-TEXT_MLP = 208  # 2,560
+TEXT_MLP = 160  # 2,560
 VOCABULARY = 512  # 49,280
 
-PROMPT = 65  # tokens of language, padding included
+PROMPT = 48  # 48: tokens of language, padding included
 IMAGE_TOKENS = PATCHES // SHUFFLE**2
 SEQUENCE = IMAGES * IMAGE_TOKENS + PROMPT + 1  # images, language, robot state
 STATE = 32  # 32
