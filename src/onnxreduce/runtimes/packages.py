@@ -64,7 +64,8 @@ def ort_web_package(version_or_dir: str, *, report: Report | None = None) -> Run
     takes long. Raises SetupError when neither can be had: the message says what to do.
     """
     folder = Path(version_or_dir).expanduser()
-    if folder.is_dir() and (os.sep in version_or_dir or "/" in version_or_dir or not _looks_like_version(version_or_dir)):
+    plain_name = not {"/", os.sep} & set(version_or_dir)
+    if folder.is_dir() and not (plain_name and _looks_like_version(version_or_dir)):
         return _local(folder)
     if not _VERSION.fullmatch(version_or_dir):
         raise SetupError(f"{version_or_dir!r} is neither a version of {PACKAGE} nor a folder that exists")
@@ -121,7 +122,7 @@ def _local(folder: Path) -> RuntimePackage:
         if any(dist.glob("ort*.mjs")):
             break
     else:
-        raise SetupError(f"{folder} holds no ort*.mjs bundle, nor does its dist/; give the dist folder of a build of js/web")
+        raise SetupError(f"{folder} holds no ort*.mjs bundle, nor does its dist/; give the dist folder of a web build")
     for root in (dist, dist.parent):
         try:
             facts = json.loads((root / "package.json").read_text(encoding="utf-8"))
@@ -144,13 +145,14 @@ def _fetch(version: str, target: Path) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         scratch = Path(tempfile.mkdtemp(prefix=f".{version}-", dir=target.parent))
     except OSError as error:
-        raise SetupError(f"cannot write to the cache {target.parent}: {error.strerror}; set {CACHE_VARIABLE}") from error
+        text = f"cannot write to the cache {target.parent}: {error.strerror}; set {CACHE_VARIABLE} to another folder"
+        raise SetupError(text) from error
     try:
         archive = _npm_pack(npm, version, scratch)
         unpacked = scratch / "package"
         _unpack(archive, unpacked)
         if not _complete(unpacked):
-            raise SetupError(f"{PACKAGE}@{version} holds no ort*.mjs bundle: it is older than the versions that can be run")
+            raise SetupError(f"{PACKAGE}@{version} holds no ort*.mjs bundle: it is too old to be run here")
         _move(unpacked, target)
     except OSError as error:
         raise SetupError(f"cannot unpack {PACKAGE} {version} into the cache {target.parent}: {error}") from error
@@ -165,7 +167,8 @@ def _npm_pack(npm: list[str], version: str, folder: Path) -> Path:
             command, cwd=folder, capture_output=True, text=True, errors="replace", timeout=FETCH_SECONDS, check=False
         )
     except subprocess.TimeoutExpired:
-        raise SetupError(f"npm did not fetch {PACKAGE} {version} within {FETCH_SECONDS} s; is the registry reachable?") from None
+        text = f"npm did not fetch {PACKAGE} {version} within {FETCH_SECONDS} s; is the registry reachable?"
+        raise SetupError(text) from None
     except OSError as error:
         raise SetupError(f"npm could not be started: {error}") from error
     archives = sorted(folder.glob("*.tgz"))
@@ -202,7 +205,7 @@ def _unpack(archive: Path, target: Path) -> None:
                     continue
                 left -= member.size
                 if left < 0:
-                    raise SetupError(f"{archive.name} unpacks to more than {_UNPACKED_LIMIT >> 20} MB; that is no {PACKAGE}")
+                    raise SetupError(f"{archive.name} unpacks to over {_UNPACKED_LIMIT >> 20} MB; that is no {PACKAGE}")
                 with (target / wanted).open("wb") as file:
                     shutil.copyfileobj(content, file, 1 << 20)
     except (tarfile.TarError, EOFError) as error:

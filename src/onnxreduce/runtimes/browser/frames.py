@@ -99,8 +99,8 @@ class Frames:
             except PlaywrightError as error:
                 facts = {"error": error.message}
         if "error" in facts:
-            file = config.bundle.rpartition("/")[2]
-            raise SetupError(f"{file} does not start with provider {config.provider['name']}: {one_line(facts['error'])}")
+            file, provider = config.bundle.rpartition("/")[2], config.provider["name"]
+            raise SetupError(f"{file} does not start with provider {provider}: {one_line(facts['error'])}")
         return Frame(name, facts, facts["seconds"])
 
 

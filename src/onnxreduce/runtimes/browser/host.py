@@ -39,8 +39,8 @@ _KIND_FOUND: dict[str, str] = {}
 class BrowserHost:
     """Starts a browser when it is first needed, and holds it for any number of runtimes.
 
-    `browser` is a path or chrome, msedge, chromium; None looks for an installed one. `adapter` says which WebGPU adapter
-    to use: `auto` takes a hardware one where there is any, `hardware` refuses software, `software` forces it.
+    `browser` is a path or chrome, msedge, chromium; None looks for an installed one. `adapter` says which WebGPU
+    adapter to use: `auto` takes a hardware one where there is any, `hardware` refuses software, `software` forces it.
     """
 
     def __init__(self, browser: str | None = None, adapter: AdapterMode = "auto", headed: bool = False) -> None:
@@ -60,7 +60,7 @@ class BrowserHost:
         self.seconds_start = 0.0  # spent on starting the server, Playwright and browsers
 
     def runtime(self, target: Target, package: RuntimePackage) -> OrtWebRuntime:
-        """The runtime for a target; raises BadInputError for options that cannot be, SetupError for a missing bundle."""
+        """The runtime for a target; raises BadInputError for impossible options, SetupError for a missing bundle."""
         from onnxreduce.runtimes.browser.ort_web import OrtWebRuntime
 
         return OrtWebRuntime(self, target, package)
@@ -215,8 +215,8 @@ class BrowserHost:
             )
         if mode == "hardware" and is_software(facts):
             raise SetupError(
-                f"only a software adapter answered ({adapter_name(facts)}): check the graphics driver (Vulkan on Linux), "
-                "or allow it with --adapter software"
+                f"only a software adapter answered ({adapter_name(facts)}): "
+                "check the graphics driver (Vulkan on Linux), or allow it with --adapter software"
             )
         if mode == "auto":
             _KIND_FOUND[str(self._browser)] = tab.adapter_kind

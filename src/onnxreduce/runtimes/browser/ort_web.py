@@ -103,7 +103,8 @@ class OrtWebRuntime:
                     attempt += 1
                     continue
             if "unsupported graph optimization level" in header["message"]:
-                raise SetupError(f"{self._package.source} has no graph optimization level {self._session.get('graphOptimizationLevel')}")
+                level = self._session["graphOptimizationLevel"]
+                raise SetupError(f"{self._package.source} has no graph optimization level {level!r}")
             return RunResult(
                 status, outputs_of(header, buffers), message_of(header), header["secondsCreate"], header["secondsRun"]
             )
@@ -186,7 +187,8 @@ def _bundle(package: RuntimePackage, word: str) -> str:
         if (package.dist / name).is_file():
             return name
     there = sorted(word for word, names in BUNDLES.items() if any((Path(package.dist) / n).is_file() for n in names))
-    raise SetupError(f"{package.source} has no bundle {word!r} ({BUNDLES[word][0]}); it has {', '.join(there) or 'none'}")
+    text = f"{package.source} has no bundle {word!r} ({BUNDLES[word][0]}); it has {', '.join(there) or 'none'}"
+    raise SetupError(text)
 
 
 def _threads(text: str) -> int:

@@ -1,10 +1,11 @@
-"""The processes of one browser: found by a mark on the command line, killed together, whoever their parent is by then."""
+"""The processes of one browser: found by a mark on the command line, killed together whoever their parent is then."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import secrets
+import time
 
 import psutil
 
@@ -50,18 +51,24 @@ class ProcessTree:
                 with contextlib.suppress(OSError):
                     if os.getpgid(process.pid) in groups:
                         found[process.pid] = process
-        return list(found.values())
+        return [process for process in found.values() if _runs(process)]
 
     def kill(self) -> None:
         """Kill them all and wait until they are gone."""
-        for _ in range(2):  # once more for those that were being started meanwhile
-            members = self.members()
-            if not members:
-                break
-            for process in members:
+        deadline = time.monotonic() + KILL_SECONDS
+        while (members := self.members()) and time.monotonic() < deadline:
+            for process in members:  # every time: some may have been started meanwhile
                 with contextlib.suppress(psutil.Error):
                     process.kill()
-            psutil.wait_procs(members, timeout=KILL_SECONDS)
+            time.sleep(0.005)
+
+
+def _runs(process: psutil.Process) -> bool:
+    # The dead whom nobody has asked about yet stay listed as zombies; whoever took them over may never ask.
+    try:
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.Error:
+        return False
 
 
 def _command_line(process: psutil.Process) -> list[str]:

@@ -13,7 +13,7 @@ from onnxreduce.graph.tensors import Blob, StoredTensor
 
 _CONSOLE_LINES = 20  # quoted in a message; a broken model can repeat itself a thousand times
 
-_WEB_TYPES = {
+_WEB_TYPES: dict[int, str] = {
     TensorProto.FLOAT: "float32",
     TensorProto.DOUBLE: "float64",
     TensorProto.FLOAT16: "float16",

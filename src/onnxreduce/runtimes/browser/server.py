@@ -39,8 +39,9 @@ _HEADERS = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
     "Content-Security-Policy": (
-        "default-src 'none'; script-src 'self' blob: 'wasm-unsafe-eval' 'unsafe-eval'; worker-src 'self' blob:; "
-        "connect-src 'self' blob: data:; frame-src 'self'; frame-ancestors 'self'; base-uri 'none'; form-action 'none'"
+        "default-src 'none'; script-src 'self' blob: 'wasm-unsafe-eval'; worker-src 'self' blob:; "
+        "connect-src 'self' blob: data:; img-src data:; frame-src 'self'; frame-ancestors 'self'; "
+        "base-uri 'none'; form-action 'none'"
     ),
 }
 _FOREVER = "public, max-age=31536000, immutable"  # the secret in the path makes each run's addresses its own

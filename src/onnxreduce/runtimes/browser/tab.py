@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -125,10 +126,8 @@ class Tab:
     async def close(self) -> None:
         """Close the browser in good order, or kill it when that takes long."""
         if self._browser is not None and not self._gone.is_set():
-            try:
+            with contextlib.suppress(PlaywrightError, asyncio.TimeoutError):
                 await asyncio.wait_for(self._browser.close(), CLOSE_SECONDS)
-            except (PlaywrightError, asyncio.TimeoutError):
-                pass
         await self.kill()
 
     async def kill(self) -> None:
@@ -139,10 +138,8 @@ class Tab:
         browser, self._browser = self._browser, None
         if browser is not None:
             # Playwright then removes the browser's temporary profile.
-            try:
+            with contextlib.suppress(PlaywrightError, asyncio.TimeoutError):
                 await asyncio.wait_for(browser.close(), CLOSE_SECONDS)
-            except (PlaywrightError, asyncio.TimeoutError):
-                pass
 
     async def _launch(self, engine: BrowserType, browser: Browser, *, headed: bool) -> PlaywrightBrowser:
         async def launch(sandbox: bool) -> PlaywrightBrowser:
