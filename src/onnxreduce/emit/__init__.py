@@ -1,0 +1,1 @@
+"""What leaves as evidence: scripts, pages and texts about a reduced model."""

@@ -1,0 +1,188 @@
+"""The builder script: readable Python that makes a model again, with nothing but onnx and numpy.
+
+A maintainer reads it first and runs it second, so it is written the way one writes such a script by hand: one line a
+node, `onnx.helper` calls, numbers as numbers. What is too large for code lies in files beside it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import onnx
+
+from onnxreduce.emit.canonical import stored, tensors
+from onnxreduce.emit.layout import Expression, Group, call, listing, render, wrap
+from onnxreduce.emit.literals import (
+    MAX_LITERAL_SIZE,
+    array_expression,
+    element_type,
+    numpy_native,
+    quoted,
+    string_array,
+)
+from onnxreduce.emit.protos import ProtoWriter
+from onnxreduce.graph.input_files import feed_names
+from onnxreduce.graph.model import Model
+from onnxreduce.graph.tensors import Blob, StoredTensor
+
+MAX_INLINE_BYTES = 1 << 30
+"""Models with more tensor content than this are saved with external data; protobuf itself ends at 2 GiB."""
+
+_STORED = """
+def stored(file, name):
+    tensor = onnx.load_tensor(HERE / file)
+    tensor.name = name
+    return tensor
+"""
+
+_MAIN = """
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description="Write model.onnx and inputs.npz.")
+    parser.add_argument("-o", "--output", type=Path, default=Path(), help="folder to write to")
+    folder = parser.parse_args().output
+    folder.mkdir(parents=True, exist_ok=True)
+    made = model()
+{save}
+    np.savez(folder / "inputs.npz", {values})
+"""
+
+_SAVE_LARGE = """
+    (folder / "model.onnx.data").unlink(missing_ok=True)
+    onnx.save(made, folder / "model.onnx", save_as_external_data=True, location="model.onnx.data")
+    onnx.checker.check_model(str(folder / "model.onnx"))
+"""
+
+
+@dataclass(frozen=True)
+class Script:
+    """A builder script and what it reads: `data` holds tensors by path relative to the script, as `TensorProto` files.
+
+    Paths are `weights/...pb` for tensors of the model and `test_data_set_0/input_N.pb` for inputs.
+    """
+
+    text: str
+    data: Mapping[str, StoredTensor]
+
+
+def builder_script(
+    model: onnx.ModelProto,
+    inputs: Mapping[str, StoredTensor],
+    *,
+    title_lines: Sequence[str],
+    external: Mapping[str, Blob] | None = None,
+) -> Script:
+    """Write the script that builds `model` and `inputs` again.
+
+    `title_lines` open the script's docstring. `external` gives the content of tensors with external data, by
+    location; the script's model has all of it inline. Documentation and metadata of nodes are written out like all
+    else, so strip them first where they are noise. Raises BadInputError when the content of a tensor is missing or
+    does not fit its shape.
+    """
+    external = external or {}
+    writer = ProtoWriter(external)
+    function = _model_function(model, writer)
+    values, input_data = _inputs_function(model, inputs)
+    main = _MAIN.format(save=_save(model, external), values=_archive_arguments(feed_names(model, inputs)))
+    helpers = [_STORED] if writer.data else []
+    body = "\n\n\n".join(part.strip("\n") for part in [*helpers, function, values, main]) + "\n"
+    return Script(_head(title_lines, body) + "\n\n" + body, {**writer.data, **input_data})
+
+
+def _head(title_lines: Sequence[str], body: str) -> str:
+    usage = "Needs onnx and numpy. `python build_repro.py` writes model.onnx and inputs.npz."
+    title = [_docstring_line(line) for text in title_lines for line in text.splitlines() or [""]]
+    lines = ['"""' + "\n".join([*title, "", usage] if title else [usage]), '"""']
+    lines += ["import argparse", "from pathlib import Path", "", "import numpy as np", "import onnx"]
+    names = {"TensorProto as TP": r"\bTP\b", "helper": r"\bhelper\b", "numpy_helper": r"\bnumpy_helper\b"}
+    used = ", ".join(name for name, pattern in names.items() if re.search(pattern, body) or name == "helper")
+    lines += [f"from onnx import {used}", ""]
+    if "HERE" in body:
+        lines.append("HERE = Path(__file__).resolve().parent")
+    if "tensor_info(" in body:
+        lines.append("tensor_info = helper.make_tensor_value_info")
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def _docstring_line(text: str) -> str:
+    """One line of text that cannot end the docstring around it."""
+    plain = "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text.replace("\\", "\\\\"))
+    return plain.replace('"""', '\\"\\"\\"').rstrip()
+
+
+def _model_function(model: onnx.ModelProto, writer: ProtoWriter) -> str:
+    nodes = Group("[", tuple(map(writer.node, model.graph.node)), "]", width=0)
+    graph = writer.graph(model.graph, nodes="nodes")
+    usual = ["producer_name", "producer_version", "domain", "model_version", "doc_string"]
+    parts: list[Expression] = [f"graph, ir_version={model.ir_version}"]
+    parts.append(wrap("opset_imports=", listing(map(writer.opset, model.opset_import))))
+    if model.functions:
+        parts.append(wrap("functions=", listing(map(writer.function, model.functions))))
+    parts += [f"{field}={_scalar(getattr(model, field))}" for field in usual if model.HasField(field)]
+    made = call("helper.make_model", *parts)
+    lines = [f"nodes = {render(nodes, 4)}", f"graph = {render(graph, 4, 12)}"]
+    rest = onnx.ModelProto()
+    rest.CopyFrom(model)
+    for field in ("ir_version", "opset_import", "functions", "graph", *usual):
+        rest.ClearField(field)
+    if rest.ListFields():
+        lines.append(f"made = {render(made, 4, 11)}")
+        lines.append(f"made.MergeFrom({render(writer.plain(rest), 4, 19)})")
+        lines.append("return made")
+    else:
+        lines.append(f"return {render(made, 4, 11)}")
+    return "def model():\n" + "\n".join(f"    {line}" for line in lines)
+
+
+def _inputs_function(model: onnx.ModelProto, inputs: Mapping[str, StoredTensor]) -> tuple[str, dict[str, StoredTensor]]:
+    """Source of `inputs()` and the tensors that it reads from files."""
+    entries, data = [], {}
+    for position, name in enumerate(feed_names(model, inputs)):
+        value = _input_value(inputs[name])
+        if value is None:
+            file = f"test_data_set_0/input_{position}.pb"
+            data[file] = inputs[name]
+            value = f"numpy_helper.to_array(onnx.load_tensor(HERE / {quoted(file)}))"
+            if inputs[name].elem_type == onnx.TensorProto.STRING:
+                value += ".astype(str)"
+        entries.append(wrap(f"{quoted(name)}: ", value))
+    values = Group("{", tuple(entries), "}", width=0)
+    return f"def inputs():\n    return {render(values, 4)}", data
+
+
+def _archive_arguments(names: Sequence[str]) -> str:
+    """How the script hands its inputs to `np.savez`: by keyword, or by position where an archive cannot name them."""
+    safe = all(name.isprintable() and "\\" not in name and name not in ("file", "allow_pickle") for name in names)
+    return "**inputs()" if safe else "*inputs().values()"
+
+
+def _scalar(value: str | int) -> str:
+    return quoted(value) if isinstance(value, str) else repr(value)
+
+
+def _input_value(tensor: StoredTensor) -> Expression | None:
+    if tensor.elem_type == onnx.TensorProto.STRING:
+        texts = json.loads(bytes(tensor.blob.view()))
+        return string_array(texts, tensor.shape, "str") if len(texts) <= MAX_LITERAL_SIZE else None
+    if numpy_native(tensor.elem_type):
+        return array_expression(tensor)
+    if tensor.size > MAX_LITERAL_SIZE:
+        return None
+    content = f'bytes.fromhex("{bytes(tensor.blob.view()).hex()}")'
+    fields = f"data_type={element_type(tensor.elem_type)}, dims={list(tensor.shape)}, raw_data={content}"
+    return f"numpy_helper.to_array(TP({fields}))"
+
+
+def _save(model: onnx.ModelProto, external: Mapping[str, Blob]) -> str:
+    """The lines that check and save the model."""
+    if sum(stored(each, external).blob.length for each in tensors(model)) > MAX_INLINE_BYTES:
+        return _SAVE_LARGE.strip("\n")
+    check = "onnx.checker.check_model(made)"
+    try:
+        onnx.checker.check_model(Model(model, external).with_weights_inside())
+    except onnx.checker.ValidationError as error:
+        reason = _docstring_line((str(error).strip().splitlines() or [""])[0])
+        check = f"# not checked: onnx.checker refuses the model ({reason})"
+    return f'    {check}\n    onnx.save(made, folder / "model.onnx")'
