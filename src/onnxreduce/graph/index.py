@@ -1,0 +1,105 @@
+"""An index over a normalised graph: who produces and who reads each value. Built once, then every candidate is cheap."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+import onnx
+from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto
+
+from onnxreduce.graph.model import Model
+from onnxreduce.graph.walk import read_names
+
+
+class GraphIndex:
+    """Nodes by position in the file, with the values they read and write.
+
+    `fed` names graph inputs that get a value; an initializer that is also a graph input and is fed counts as a graph
+    input, otherwise as an initializer.
+    """
+
+    def __init__(self, model: Model, fed: Collection[str] = ()) -> None:
+        graph = model.proto.graph
+        self.model = model
+        self.nodes: Sequence[NodeProto] = list(graph.node)
+        self.reads: list[list[str]] = [read_names(node) for node in self.nodes]
+        self.writes: list[list[str]] = [[name for name in node.output if name] for node in self.nodes]
+        self.graph_inputs: dict[str, ValueInfoProto] = {value.name: value for value in graph.input}
+        self.graph_outputs: dict[str, ValueInfoProto] = {value.name: value for value in graph.output}
+        self.initializers: dict[str, TensorProto] = {
+            tensor.name: tensor for tensor in graph.initializer if tensor.name not in fed
+        }
+        self.producer: dict[str, int] = {name: at for at, names in enumerate(self.writes) for name in names}
+        self.consumers: dict[str, list[int]] = {}
+        for at, names in enumerate(self.reads):
+            for name in names:
+                self.consumers.setdefault(name, []).append(at)
+        self.declared = declared_types(model.proto)
+        self._group = self._groups()
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    @property
+    def every_node(self) -> tuple[int, ...]:
+        """All positions, in file order."""
+        return tuple(range(len(self.nodes)))
+
+    def promotable(self, value: str) -> bool:
+        """Whether a value can become a graph input: it is a tensor, or nothing is known against it."""
+        declared = self.declared.get(value)
+        return declared is None or declared.type.WhichOneof("value") in (None, "tensor_type")
+
+    def ancestors(self, values: Iterable[str]) -> set[int]:
+        """Positions of all nodes that the given values depend on."""
+        found: set[int] = set()
+        stack = [self.producer[value] for value in values if value in self.producer]
+        while stack:
+            at = stack.pop()
+            if at not in found:
+                found.add(at)
+                stack.extend(self.producer[value] for value in self.reads[at] if value in self.producer)
+        return found
+
+    def neighbours(self, at: int) -> set[int]:
+        """Positions of the producers and consumers next to a node."""
+        near = {self.producer[value] for value in self.reads[at] if value in self.producer}
+        near.update(reader for value in self.writes[at] for reader in self.consumers.get(value, ()))
+        near.discard(at)
+        return near
+
+    def closed(self, nodes: Iterable[int]) -> tuple[int, ...]:
+        """The given positions and every node that must stay with one of them, in file order.
+
+        Nodes that share a value which cannot be promoted (a sequence, an optional, a map) stay together.
+        """
+        kept = set(nodes)
+        for at in list(kept):
+            kept.update(self._group.get(at, ()))
+        return tuple(sorted(kept))
+
+    def together(self, at: int) -> tuple[int, ...]:
+        """The nodes that stay or go with one node, itself included, in file order."""
+        return self._group.get(at, (at,))
+
+    def _groups(self) -> dict[int, tuple[int, ...]]:
+        members: dict[int, set[int]] = {}
+        for value in self.producer:
+            if self.promotable(value):
+                continue
+            joined: set[int] = set()
+            for at in (self.producer[value], *self.consumers.get(value, ())):
+                joined |= members.get(at, {at})
+            for at in joined:
+                members[at] = joined
+        return {at: tuple(sorted(group)) for at, group in members.items()}
+
+
+def declared_types(proto: ModelProto) -> dict[str, ValueInfoProto]:
+    """Types by value name: what the file declares, completed by onnx's shape inference where that works."""
+    try:
+        proto = onnx.shape_inference.infer_shapes(proto)
+    except Exception:  # inference is a help, not a condition: operators may be unknown to onnx
+        pass
+    graph = proto.graph
+    return {value.name: value for values in (graph.value_info, graph.input, graph.output) for value in values}
