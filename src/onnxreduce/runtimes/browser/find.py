@@ -62,11 +62,11 @@ _QUIET = (
     "--disable-quic",
 )
 
-# V8 compiles a WebAssembly function again, optimised, once it has run this much (13e6 is V8's own figure). A runtime of
-# 25 MB run for many small models then keeps two cores busy for 10-20 s, and every fetch of the page waits behind that
-# (9 s were seen for one run of 0.1 s); with this figure only the loops of real kernels are optimised, and a model of
-# 1,145 nodes takes no longer than before.
-_TIERING_BUDGET = 200_000_000
+# V8 compiles a WebAssembly function again, optimised, once it has run this many bytes of code (13e6 is V8's own figure,
+# and an int ends the range). onnxruntime holds functions of which one alone takes 30-50 s to optimise, all fetches of
+# the page waiting meanwhile, and a runtime started for many small models gets there: runs of 0.1 s took 9-50 s. With
+# this figure only the loops of kernels that run long are optimised; whole models take no longer than before.
+_TIERING_BUDGET = 2_000_000_000
 
 # Gives the adapter's description and driver, which are empty otherwise.
 _WEBGPU = ("--enable-unsafe-webgpu", "--enable-webgpu-developer-features")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 START_SECONDS = 120.0  # importing a bundle and compiling 25 MB of WebAssembly takes 1-3 s
 MODELS_PER_FRAME = 200  # WebAssembly memory never shrinks, and small leaks add up
 FRAME_BYTES = 2 << 30  # of WebAssembly memory, of the 4 GiB that there can be; then a new frame
-LIVE_FRAMES = 4  # targets that are warm at the same time; each holds 0.1-0.4 GB
+LIVE_FRAMES = 6  # targets that are warm at the same time; each holds 0.1-0.4 GB
 
 
 @dataclass(frozen=True)
