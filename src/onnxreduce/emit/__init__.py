@@ -1,1 +1,6 @@
-"""What leaves as evidence: scripts, pages and texts about a reduced model."""
+"""What a reduction leaves behind: builder script, test data, folder."""
+
+from onnxreduce.emit.folder import run_script, write_reduction
+from onnxreduce.emit.script import builder_script
+
+__all__ = ["builder_script", "run_script", "write_reduction"]

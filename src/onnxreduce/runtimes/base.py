@@ -9,6 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
+from onnxreduce.graph.candidate import Candidate
 from onnxreduce.graph.tensors import Blob, StoredTensor
 
 
@@ -36,6 +37,11 @@ class RunRequest:
     feeds: Mapping[str, StoredTensor]
     outputs: Sequence[str]
     external: Mapping[str, Blob] = field(default_factory=dict)
+
+
+def request(candidate: Candidate) -> RunRequest:
+    """What a runtime needs of a candidate."""
+    return RunRequest(candidate.model.proto.SerializeToString(), candidate.feeds, candidate.outputs, candidate.external)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from onnxreduce.errors import BadInputError
 from onnxreduce.graph.candidate import Candidate, cut
 from onnxreduce.graph.index import GraphIndex
 from onnxreduce.graph.tensors import Blob, StoredTensor
-from onnxreduce.runtimes.base import RunRequest, RunResult, Status
+from onnxreduce.runtimes.base import RunResult, Status, request
 from onnxreduce.runtimes.python_ort import PythonOrt, stored_output
 from onnxreduce.runtimes.target import Target
 
@@ -61,11 +61,6 @@ class Recording(Mapping[str, StoredTensor]):
         """Remove the files, where the recording made its own folder."""
         if self._own:
             shutil.rmtree(self.folder, ignore_errors=True)
-
-
-def request(candidate: Candidate) -> RunRequest:
-    """What a runtime needs of a candidate."""
-    return RunRequest(candidate.model.proto.SerializeToString(), candidate.feeds, candidate.outputs, candidate.external)
 
 
 def record(

@@ -1,0 +1,109 @@
+"""The library: `reduce` and `check`. The command line is a thin shell over these."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from onnx import ModelProto
+
+from onnxreduce.errors import BadInputError
+from onnxreduce.graph.candidate import whole
+from onnxreduce.graph.prepare import GivenInputs, InputOptions, prepare
+from onnxreduce.oracle import spec as specs
+from onnxreduce.oracle.build import BuiltOracle, Setup
+from onnxreduce.oracle.verdict import Golden, Oracle
+from onnxreduce.reduction.driver import JOURNAL, Run, Watcher
+from onnxreduce.reduction.problem import Budget
+from onnxreduce.reduction.result import Reduction
+
+OURS = (JOURNAL, "summary.json", "reduced.onnx", "build_repro.py", "test_data_set_0", "weights")
+"""What a reduction writes into its folder."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One verdict, what was learnt with it, the targets' facts, and notes on inputs that were made."""
+
+    golden: Golden
+    targets: dict[str, dict[str, str]]
+    notes: list[str]
+
+
+def reduce(
+    model: str | Path | ModelProto,
+    oracle: str | specs.OracleSpec | Oracle = "webgpu-vs-wasm",
+    inputs: GivenInputs | None = None,
+    *,
+    output: str | Path | None = None,
+    force: bool = False,
+    options: InputOptions | None = None,
+    setup: Setup | None = None,
+    budget: Budget | None = None,
+    watcher: Watcher | None = None,
+) -> Reduction:
+    """Reduce a faulty model to the few nodes that still show the fault.
+
+    `model`: path or `ModelProto`. `oracle`: a shipped name, the path of a TOML file, an `OracleSpec`, or any object of
+    the `Oracle` protocol (which the caller closes). `inputs`: arrays by name, an `.npz`, or a folder with
+    `input_0.pb`, ...; what is missing is made, see `InputOptions`. `output`: folder to write into; nothing is written
+    without it, and another run's files are replaced only with `force`.
+
+    Raises BadInputError (the model, inputs, oracle or options are at fault), SetupError (browser, adapter, package or
+    provider is missing), DoesNotFailError (the original shows no fault).
+    """
+    folder = _writable(Path(output), force) if output is not None else None
+    spec = _spec(oracle)
+    subject = prepare(model, inputs, options or InputOptions())
+    watcher = watcher or Watcher()
+    for note in subject.notes:
+        watcher.stage(note)
+    judge = spec if not isinstance(spec, specs.OracleSpec) else BuiltOracle(spec, setup or Setup(report=watcher.stage))
+    try:
+        return Run(subject, judge, folder, budget or Budget(), watcher)()
+    finally:
+        if judge is not oracle:
+            judge.close()
+
+
+def check(
+    model: str | Path | ModelProto,
+    oracle: str | specs.OracleSpec | Oracle = "webgpu-vs-wasm",
+    inputs: GivenInputs | None = None,
+    *,
+    options: InputOptions | None = None,
+    setup: Setup | None = None,
+) -> Check:
+    """One verdict on a model as it is in its file. Arguments and errors as for `reduce`."""
+    spec = _spec(oracle)
+    subject = prepare(model, inputs, options or InputOptions())
+    judge = spec if not isinstance(spec, specs.OracleSpec) else BuiltOracle(spec, setup or Setup())
+    try:
+        golden = judge.golden(whole(subject.model, subject.feeds))
+        targets = {side: dict(facts) for side, facts in judge.describe().items()}
+        return Check(golden, targets, subject.notes)
+    finally:
+        if judge is not oracle:
+            judge.close()
+
+
+def _spec(oracle: str | specs.OracleSpec | Oracle) -> specs.OracleSpec | Oracle:
+    return specs.find(oracle) if isinstance(oracle, str) else oracle
+
+
+def _writable(folder: Path, force: bool) -> Path:
+    if folder.exists() and not folder.is_dir():
+        raise BadInputError(f"output folder {folder} is a file")
+    held = [name for name in OURS if (folder / name).exists()]
+    if held and not force:
+        raise BadInputError(f"output folder {folder} holds another run ({held[0]}); choose another or add --force")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / f".onnxreduce-{os.getpid()}"
+        probe.write_bytes(b"")
+        probe.unlink()
+        (folder / JOURNAL).unlink(missing_ok=True)
+    except OSError as error:
+        raise BadInputError(f"output folder {folder} cannot be written: {error.strerror}") from error
+    return folder

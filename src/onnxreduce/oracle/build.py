@@ -1,0 +1,85 @@
+"""From an oracle's description to an oracle with its runtimes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from onnxreduce.errors import BadInputError
+from onnxreduce.oracle.differential import DifferentialOracle
+from onnxreduce.oracle.spec import OracleSpec
+from onnxreduce.runtimes.base import Runtime
+from onnxreduce.runtimes.target import Target
+
+RUNTIMES = ("ort-web", "ort")
+
+
+@dataclass(frozen=True)
+class Setup:
+    """Where runtimes run. `ort_web`: a version, or the folder of a local build, in place of the oracle's own version.
+
+    `browser`: a path or chrome, msedge, chromium. `adapter`: auto, hardware or software. `report` gets a line for
+    each thing that takes long, such as a download.
+    """
+
+    ort_web: str | None = None
+    browser: str | None = None
+    adapter: str = "auto"
+    headed: bool = False
+    report: Callable[[str], None] | None = None
+
+
+class BuiltOracle(DifferentialOracle):
+    """A differential oracle that owns the browser behind its runtimes."""
+
+    def __init__(self, spec: OracleSpec, setup: Setup) -> None:
+        with ExitStack() as stack:
+            makers = _Makers(setup, stack)
+            reference = makers.runtime(spec.reference)
+            suspect = makers.runtime(spec.suspect)
+            super().__init__(spec.name, reference, suspect, spec.tolerance, spec.timeout)
+            self._stack = stack.pop_all()
+
+    def close(self) -> None:
+        """Release runtimes and browser."""
+        self._stack.close()
+
+
+class _Makers:
+    """One browser for all targets that need one."""
+
+    def __init__(self, setup: Setup, stack: ExitStack) -> None:
+        self.setup = setup
+        self.stack = stack
+        self._host: object = None
+
+    def runtime(self, target: Target) -> Runtime:
+        runtime: Runtime
+        if target.runtime == "ort-web":
+            runtime = self._ort_web(target)
+        elif target.runtime == "ort":
+            from onnxreduce.runtimes.python_ort import PythonOrt
+
+            runtime = PythonOrt(target)
+        else:
+            raise BadInputError(f"unknown runtime {target.runtime!r} in target {target}; known: {', '.join(RUNTIMES)}")
+        self.stack.callback(runtime.close)
+        return runtime
+
+    def _ort_web(self, target: Target) -> Runtime:
+        from onnxreduce.runtimes.browser.host import BrowserHost
+        from onnxreduce.runtimes.packages import ort_web_package
+
+        wanted = self.setup.ort_web or target.version
+        if wanted is None:
+            raise BadInputError(f"target {target} names no version; write ort-web@VERSION/{target.provider or 'wasm'}")
+        package = ort_web_package(wanted, report=self.setup.report)
+        if self._host is None:
+            host = BrowserHost(self.setup.browser, self.setup.adapter, self.setup.headed)  # type: ignore[arg-type]
+            self.stack.callback(host.close)
+            self._host = host
+        assert isinstance(self._host, BrowserHost)
+        named = target if Path(wanted).exists() else target.with_version(package.version)
+        return self._host.runtime(named, package)

@@ -1,0 +1,158 @@
+"""Two ways to run one model: the suspect fails where it differs from the reference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from onnxreduce.errors import BadInputError
+from onnxreduce.graph.candidate import Candidate
+from onnxreduce.graph.tensors import StoredTensor
+from onnxreduce.oracle.comparison import UNSTABLE, Difference, Tolerance, compare
+from onnxreduce.oracle.signature import Kind, Signature, normalised
+from onnxreduce.oracle.verdict import Golden, Outcome, Verdict
+from onnxreduce.runtimes.base import RunResult, Runtime, Status, request
+
+FIRST_TIMEOUT = 900.0
+"""Seconds for the original model, before anything is known."""
+TIMEOUT_FACTOR = 5.0
+SHORTEST_TIMEOUT = 20.0
+"""A candidate is given five times what the original took, and never less than this many seconds."""
+
+_KINDS = {
+    Status.CREATE_ERROR: Kind.CREATE_ERROR,
+    Status.RUN_ERROR: Kind.RUN_ERROR,
+    Status.SHADER_ERROR: Kind.SHADER_ERROR,
+    Status.HANG: Kind.HANG,
+    Status.LOST_DEVICE: Kind.LOST_DEVICE,
+    Status.DEAD: Kind.DEAD,
+}
+_TOO_OLD = ("unsupported model ir version", "unsupported model ir_version", "is under development and support for this")
+
+
+class DifferentialOracle:
+    """An oracle of two targets."""
+
+    def __init__(
+        self,
+        name: str,
+        reference: Runtime,
+        suspect: Runtime,
+        tolerance: Tolerance | None = None,
+        timeout: float | None = None,
+    ) -> None:
+        self.name = name
+        self.reference = reference
+        self.suspect = suspect
+        self.tolerance = tolerance or Tolerance()
+        self.timeout = timeout or FIRST_TIMEOUT
+        self._given_timeout = timeout
+
+    def judge(self, candidate: Candidate, *, fresh: bool = False, alone: bool = False) -> Verdict:
+        """See `Oracle.judge`. A reference that cannot run the candidate makes it unresolved."""
+        asked = request(candidate)
+        seconds = 0.0
+        if alone and candidate.expected is not None:
+            expected = {name: candidate.expected[name].array for name in candidate.outputs}
+        else:
+            right = self.reference.run(asked, timeout=self.timeout)
+            seconds += right.seconds
+            if right.status is not Status.OK:
+                text = f"the reference fails: {right.status.value}: {right.message}"
+                return Verdict(Outcome.UNRESOLVED, message=text, seconds=seconds)
+            expected = dict(right.outputs)
+        result = self.suspect.run(asked, timeout=self.timeout, fresh=fresh)
+        return self._verdict(candidate, expected, result, seconds + result.seconds)
+
+    def golden(self, candidate: Candidate, recorded: Callable[[], Mapping[str, StoredTensor]] | None = None) -> Golden:
+        """Judge the original and learn timeout and noise floor from it.
+
+        `recorded` gives values by a second, independent way to run the reference; it is called once the targets have
+        run, so that both can go on at the same time. Raises BadInputError when the reference cannot run the model,
+        holds NaN, or is unstable.
+        """
+        asked = request(candidate)
+        right = self.reference.run(asked, timeout=self.timeout)
+        if right.status is not Status.OK:
+            if recorded is not None:
+                recorded()  # names the operator where it fails too
+            reason = " ".join(right.message.split())[:400]
+            raise BadInputError(f"the reference cannot run the model: {right.status.value}: {reason}")
+        _refuse_nan(right)
+        result = self.suspect.run(asked, timeout=self.timeout, fresh=True)
+        noise = 0.0
+        if recorded is not None:
+            noise = self._noise(right, recorded())
+            self.tolerance = replace(self.tolerance, noise=noise)
+        verdict = self._verdict(candidate, right.outputs, result, right.seconds + result.seconds)
+        if self._given_timeout is None and result.status is not Status.HANG:
+            self.timeout = max(SHORTEST_TIMEOUT, TIMEOUT_FACTOR * max(right.seconds, result.seconds))
+        return Golden(verdict, noise, self.timeout)
+
+    def describe(self) -> Mapping[str, Mapping[str, str]]:
+        """Facts on each side."""
+        return {"reference": dict(self.reference.describe()), "suspect": dict(self.suspect.describe())}
+
+    def close(self) -> None:
+        """Release both runtimes."""
+        self.suspect.close()
+        self.reference.close()
+
+    def _verdict(
+        self, candidate: Candidate, expected: Mapping[str, np.ndarray], result: RunResult, seconds: float
+    ) -> Verdict:
+        differences: list[Difference] = []
+        if result.status in (Status.OK, Status.SHADER_ERROR):
+            differences = [
+                compare(name, expected[name], result.outputs.get(name), self.tolerance)
+                for name in candidate.outputs
+                if name in expected
+            ]
+        if result.status is not Status.OK:
+            if any(text in result.message.lower() for text in _TOO_OLD):
+                return Verdict(Outcome.UNRESOLVED, message=result.message, seconds=seconds)
+            signature = Signature(_KINDS[result.status], normalised(result.message))
+            return Verdict(Outcome.FAILS, signature, differences, result.message, seconds)
+        kinds = {difference.kind for difference in differences if difference.kind is not None}
+        if not kinds:
+            return Verdict(Outcome.PASSES, None, differences, "", seconds)
+        order = (Kind.WRONG_DTYPE, Kind.WRONG_SHAPE, Kind.NAN, Kind.NUMERIC, Kind.ZEROS)
+        return Verdict(
+            Outcome.FAILS, Signature(next(kind for kind in order if kind in kinds)), differences, "", seconds
+        )
+
+    def _noise(self, right: RunResult, recorded: Mapping[str, StoredTensor]) -> float:
+        noise = 0.0
+        for name, array in right.outputs.items():
+            if name not in recorded:
+                continue
+            difference = compare(name, recorded[name].array, array, self.tolerance)
+            if difference.kind is None:
+                noise = max(noise, difference.relative)
+            elif difference.kind is not Kind.NUMERIC or difference.relative > UNSTABLE or difference.relative == 0:
+                raise BadInputError(
+                    f"the reference is unstable: output {name!r} under {right_name(self.reference)} and under Python "
+                    f"onnxruntime differs ({difference.kind.value}, {difference.relative:.2g} of its scale); "
+                    "choose other inputs or another reference"
+                )
+            else:
+                noise = max(noise, difference.relative)
+        return noise
+
+
+def right_name(runtime: Runtime) -> str:
+    """The reference's target, for messages."""
+    return str(getattr(runtime, "target", "the reference"))
+
+
+def _refuse_nan(right: RunResult) -> None:
+    for name, array in right.outputs.items():
+        if array.dtype.kind == "f" or array.dtype.name.startswith(("bfloat", "float")):
+            bad = int(np.isnan(np.asarray(array, dtype=np.float64)).sum())
+            if bad:
+                raise BadInputError(
+                    f"the reference itself gives NaN in {bad} of {array.size} elements of output {name!r}: "
+                    "nothing can be compared with it; check the inputs"
+                )

@@ -1,0 +1,70 @@
+"""The signature of a failure: what class it is of and what its message says once numbers and names are taken out.
+
+A reduction follows one signature only, so that a wrong value never turns into a run error on the way (slippage is what
+users of reducers complain of most).
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from dataclasses import dataclass
+
+
+class Kind(enum.Enum):
+    """The class of a failure."""
+
+    NUMERIC = "numeric mismatch"
+    NAN = "NaN or Inf"
+    ZEROS = "all zeros"
+    WRONG_SHAPE = "wrong shape"
+    WRONG_DTYPE = "wrong dtype"
+    CREATE_ERROR = "error at create"
+    RUN_ERROR = "error at run"
+    SHADER_ERROR = "shader error"
+    HANG = "hang"
+    LOST_DEVICE = "lost device"
+    DEAD = "dead process"
+
+
+WRONG_VALUES = frozenset({Kind.NUMERIC, Kind.NAN, Kind.ZEROS})
+"""One family: corrupted values become NaN or zeros, or not, by what the nodes after them do."""
+
+
+@dataclass(frozen=True)
+class Signature:
+    """Class and normalised message of a failure; `message` is empty for wrong values."""
+
+    kind: Kind
+    message: str = ""
+
+    def matches(self, other: Signature) -> bool:
+        """Whether two failures count as the same."""
+        if self.kind in WRONG_VALUES:
+            return other.kind in WRONG_VALUES
+        return self.kind is other.kind and self.message == other.message
+
+    def __str__(self) -> str:
+        return f"{self.kind.value}: {self.message}" if self.message else self.kind.value
+
+
+_RULES = (
+    (re.compile(r"https?://\S+"), ""),
+    (re.compile(r"(/[\w.+-]+)+/([\w.-]+:\d+)"), ""),
+    (re.compile(r"Name:\s*'[^']*'"), "Name:'…'"),
+    (re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`"), "'…'"),
+    (re.compile(r"\b0x[0-9a-fA-F]+\b"), "#"),
+    (re.compile(r"[-+]?\b\d+(\.\d+)?([eE][-+]?\d+)?\b"), "#"),
+    (re.compile(r"[\[{(]\s*#(\s*[,x]\s*#)*\s*[\]})]"), "[#]"),
+    (re.compile(r"\s+"), " "),
+)
+LONGEST = 200
+
+
+def normalised(message: str) -> str:
+    """A message's first telling line without numbers, addresses, paths and quoted names."""
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    text = lines[0] if lines else ""
+    for pattern, replacement in _RULES:
+        text = pattern.sub(replacement, text)
+    return text.strip()[:LONGEST]

@@ -1,0 +1,99 @@
+"""Named oracles: one TOML file each. Those that are shipped lie in `oracles/`; a user adds one by writing a file."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from onnxreduce.errors import BadInputError
+from onnxreduce.oracle.comparison import Tolerance
+from onnxreduce.runtimes.target import Target
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+_KEYS = {"description", "reference", "suspect", "tolerance", "timeout"}
+
+
+@dataclass(frozen=True)
+class OracleSpec:
+    """What an oracle's file says: two targets, tolerances, and a time limit in seconds if it has its own."""
+
+    name: str
+    reference: Target
+    suspect: Target
+    description: str = ""
+    tolerance: Tolerance = field(default_factory=Tolerance)
+    timeout: float | None = None
+
+    def at_ort_web(self, version: str) -> OracleSpec:
+        """The same oracle with both onnxruntime-web targets at another version."""
+
+        def at(target: Target) -> Target:
+            return target.with_version(version) if target.runtime == "ort-web" else target
+
+        return replace(self, reference=at(self.reference), suspect=at(self.suspect))
+
+
+def shipped_folder() -> Path:
+    """Where the shipped oracles lie: inside an installed package, at the top of a source tree."""
+    inside = Path(__file__).parents[1] / "oracles"
+    return inside if inside.is_dir() else Path(__file__).parents[3] / "oracles"
+
+
+def shipped() -> dict[str, Path]:
+    """Shipped oracles by name."""
+    return {path.stem: path for path in sorted(shipped_folder().glob("*.toml"))}
+
+
+def find(name: str) -> OracleSpec:
+    """The oracle of a shipped name or of a TOML file. Raises BadInputError, listing the known ones, when there is none."""
+    path = Path(name)
+    if path.suffix == ".toml":
+        if not path.is_file():
+            raise BadInputError(f"oracle file {name} does not exist")
+        return read(path)
+    known = shipped()
+    if name not in known:
+        raise BadInputError(f"unknown oracle {name!r}; known: {', '.join(known)}; or give the path of a .toml file")
+    return read(known[name])
+
+
+def read(path: Path) -> OracleSpec:
+    """Read an oracle's file; raises BadInputError that names the file and the key at fault."""
+    try:
+        data = tomllib.loads(path.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise BadInputError(f"oracle file {path}: {error}") from error
+    unknown = set(data) - _KEYS
+    if unknown:
+        raise BadInputError(f"oracle file {path}: unknown key {sorted(unknown)[0]!r}; known: {', '.join(sorted(_KEYS))}")
+    for key in ("reference", "suspect"):
+        if not isinstance(data.get(key), str):
+            raise BadInputError(f'oracle file {path}: {key} = "TARGET" is missing')
+    timeout = data.get("timeout")
+    if timeout is not None and not (isinstance(timeout, (int, float)) and timeout > 0):
+        raise BadInputError(f"oracle file {path}: timeout is a number of seconds above 0")
+    return OracleSpec(
+        path.stem,
+        Target.parse(data["reference"]),
+        Target.parse(data["suspect"]),
+        str(data.get("description", "")),
+        _tolerance(path, data.get("tolerance", {})),
+        timeout,
+    )
+
+
+def _tolerance(path: Path, table: Mapping[str, Any]) -> Tolerance:
+    if not isinstance(table, Mapping):
+        raise BadInputError(f"oracle file {path}: tolerance is a table of numbers by dtype")
+    for key, value in table.items():
+        if not isinstance(value, (int, float)) or isinstance(value, bool) or value < 0:
+            raise BadInputError(f"oracle file {path}: tolerance.{key} is a number of at least 0")
+    relative = {key: float(value) for key, value in table.items() if key != "absolute"}
+    return Tolerance(relative, float(table.get("absolute", Tolerance().absolute)))

@@ -1,0 +1,218 @@
+"""The whole loop: golden run and recording, search, confirmation through the emitted script."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from onnxreduce import emit
+from onnxreduce.errors import BadInputError, OnnxReduceError
+from onnxreduce.graph.candidate import Candidate, whole
+from onnxreduce.graph.index import GraphIndex
+from onnxreduce.graph.model import Model, load, normalise
+from onnxreduce.graph.prepare import Subject
+from onnxreduce.graph.tensors import StoredTensor
+from onnxreduce.oracle.verdict import Golden, Oracle, Outcome, Verdict
+from onnxreduce.reduction.evidence import evidence
+from onnxreduce.reduction.journal import Journal
+from onnxreduce.reduction.problem import Budget, Problem, StoppedError
+from onnxreduce.reduction.result import DoesNotFailError, Reduction, Status
+from onnxreduce.reduction.search import reduce_nodes
+from onnxreduce.runtimes.recording import Recording, record
+
+JOURNAL = "journal.jsonl"
+RECORDING_TIMEOUT = 900.0
+SCRIPT_TIMEOUT = 300.0
+
+
+@dataclass(frozen=True)
+class Watcher:
+    """Who is told: `stage` gets a line at each step, `progress` the problem after each candidate."""
+
+    stage: Callable[[str], None] = lambda text: None
+    progress: Callable[[Problem], None] = lambda problem: None
+
+
+@dataclass
+class Run:
+    """One reduction from start to end."""
+
+    subject: Subject
+    oracle: Oracle
+    folder: Path | None
+    budget: Budget
+    watcher: Watcher
+
+    def __post_init__(self) -> None:
+        self._begun = time.monotonic()
+        self._journal = Journal(self.folder / JOURNAL if self.folder else None)
+
+    def __call__(self) -> Reduction:
+        """Reduce. Raises DoesNotFailError when the original shows no fault; an interrupt ends with the best so far."""
+        model = normalise(self.subject.model)
+        index = GraphIndex(model, self.subject.feeds)
+        self._journal.header({"model": model.name, "nodes": len(index), "oracle": self.oracle.name})
+        with ThreadPoolExecutor(1) as pool:
+            recording = pool.submit(record, index, self.subject.feeds, timeout=RECORDING_TIMEOUT)
+            try:
+                golden = self._golden(model, recording.result)
+                recorded = recording.result()
+            except BaseException:
+                recording.add_done_callback(_close)
+                raise
+        try:
+            return self._reduce(index, recorded, golden)
+        finally:
+            recorded.close()
+            self._journal.close()
+
+    def _golden(self, model: Model, recorded: Callable[[], Mapping[str, StoredTensor]]) -> Golden:
+        self.watcher.stage(f"golden run: {len(model.proto.graph.node)} nodes under both targets")
+        candidate = whole(model, self.subject.feeds)
+        golden = self.oracle.golden(candidate, recorded)
+        self._journal.add("golden", candidate.nodes, golden.verdict, fresh=True)
+        verdict = golden.verdict
+        if verdict.outcome is Outcome.FAILS:
+            return golden
+        if verdict.outcome is Outcome.UNRESOLVED:
+            raise BadInputError(f"{model.name} cannot be judged: {verdict.message}")
+        original = self.subject.model
+        if _rewritten(original, model):
+            again = self.oracle.judge(whole(original, self.subject.feeds), fresh=True)
+            if again.outcome is Outcome.FAILS:
+                raise DoesNotFailError(
+                    f"{model.name} shows the fault ({again.signature}) as it is in the file, but no longer once its "
+                    "functions are inlined and its constants are initializers; that form cannot be reduced"
+                )
+        raise DoesNotFailError(f"{model.name} does not fail: all {len(verdict.differences)} outputs agree")
+
+    def _reduce(self, index: GraphIndex, recorded: Recording, golden: Golden) -> Reduction:
+        verdict = golden.verdict
+        self.watcher.stage(f"the original fails: {verdict.signature} ({_places(verdict)})")
+        problem = Problem(index, recorded, self.oracle, golden, self._journal, self.budget, self.watcher.progress)
+        status = Status.REDUCED
+        try:
+            reduce_nodes(problem, evidence(index, verdict))
+        except (StoppedError, KeyboardInterrupt) as error:
+            self.watcher.stage("interrupted" if isinstance(error, KeyboardInterrupt) else "the budget is used up")
+            status = Status.STOPPED
+        self.watcher.stage(f"{len(problem.best)} nodes left: confirming the emitted script in a fresh runtime")
+        return self._leave(problem, recorded, golden, status)
+
+    def _leave(self, problem: Problem, recorded: Recording, golden: Golden, status: Status) -> Reduction:
+        candidate = whole(problem.index.model, self.subject.feeds)
+        if len(problem.best) < problem.size:
+            candidate = problem.candidate()
+        else:
+            candidate = replace(candidate, expected={name: recorded[name] for name in candidate.outputs})
+        summary = self._summary(problem, golden, recorded)
+        folder = self.folder
+        with tempfile.TemporaryDirectory(prefix="onnxreduce-") as temporary:
+            place = folder or Path(temporary)
+            self._write(place, candidate, summary)
+            confirmed, why = self._confirm(problem, place)
+            summary |= {"confirmed_fresh": confirmed, **({"not_confirmed": why} if why else {})}
+            summary |= self._costs(problem, recorded)
+            self._write(place, candidate, summary)
+        if not confirmed and status is Status.REDUCED:
+            status = Status.UNCONFIRMED
+            self.watcher.stage(f"NOT confirmed: {why}")
+        inputs = {name: tensor.array for name, tensor in candidate.feeds.items()}
+        return Reduction(status, candidate.model.with_weights_inside(), inputs, summary, folder)
+
+    def _write(self, folder: Path, candidate: Candidate, summary: Mapping[str, Any]) -> None:
+        title = [
+            f"Reduced by onnxreduce from {summary['model']}: "
+            f"{summary['nodes_before']} nodes to {summary['nodes_after']}.",
+            f"Fault: {summary['signature']}, oracle {summary['oracle']}.",
+            f"Suspect: {summary['runtime']}; reference: {summary['reference']}.",
+        ]
+        script = emit.builder_script(
+            candidate.model.proto, candidate.feeds, title_lines=title, external=candidate.model.external
+        )
+        emit.write_reduction(
+            folder,
+            candidate.model.proto,
+            candidate.feeds,
+            dict(candidate.expected or {}),
+            script,
+            summary,
+            external=candidate.model.external,
+        )
+
+    def _confirm(self, problem: Problem, folder: Path) -> tuple[bool, str]:
+        """Build the model with the emitted script and judge that, both targets, fresh."""
+        try:
+            proto, feeds = emit.run_script(folder, SCRIPT_TIMEOUT)
+            built = whole(load(proto), feeds)
+            verdict = self.oracle.judge(built, fresh=True)
+        except OnnxReduceError as error:
+            return False, str(error)
+        except KeyboardInterrupt:
+            return False, "interrupted"
+        self._journal.add("emitted", built.nodes, verdict, fresh=True)
+        if verdict.outcome is not Outcome.FAILS or verdict.signature is None:
+            return False, f"the model that the script builds {verdict.outcome.value} {verdict.message}".strip()
+        if not problem.signature.matches(verdict.signature):
+            return False, f"the model that the script builds fails in another way: {verdict.signature}"
+        return True, ""
+
+    def _summary(self, problem: Problem, golden: Golden, recorded: Recording) -> dict[str, Any]:
+        sides = self.oracle.describe()
+        suspect = sides.get("suspect", {})
+        failed, runs = problem.reliability
+        return {
+            "model": self.subject.model.name,
+            "oracle": self.oracle.name,
+            "signature": str(problem.signature),
+            "nodes_before": problem.size,
+            "nodes_after": len(problem.best),
+            "nodes": list(problem.best),
+            "operators": [problem.index.nodes[at].op_type for at in problem.best],
+            "one_minimal": problem.one_minimal(),
+            "confirmed_fresh": False,
+            **self._costs(problem, recorded),
+            "reliability": f"{failed} of {runs} runs" if runs else "not measured",
+            "noise_floor": golden.noise,
+            "runtime": _words(suspect),
+            "reference": _words(sides.get("reference", {})),
+            "browser": " ".join(filter(None, (suspect.get("browser"), suspect.get("browser_version")))),
+            "adapter": suspect.get("adapter", ""),
+            "adapter_software": suspect.get("adapter_software", ""),
+            "targets": {side: dict(facts) for side, facts in sides.items()},
+        }
+
+    def _costs(self, problem: Problem, recorded: Recording) -> dict[str, Any]:
+        started = sum(getattr(getattr(self.oracle, side, None), "seconds_start", 0.0) for side in ("reference", "suspect"))
+        return {
+            "oracle_calls": self._journal.calls,
+            "full_model_equivalents": round(self._journal.nodes_judged / problem.size, 3),
+            "seconds": round(time.monotonic() - self._begun, 2),
+            "seconds_in_runtime": round(self._journal.seconds + recorded.seconds + started, 2),
+            "seconds_starting_runtime": round(started, 2),
+        }
+
+
+def _rewritten(original: Model, normalised: Model) -> bool:
+    return bool(original.proto.functions) or len(original.proto.graph.node) != len(normalised.proto.graph.node)
+
+
+def _places(verdict: Verdict) -> str:
+    if not verdict.differences:
+        return " ".join(verdict.message.split())[:120]
+    return f"{len(verdict.wrong_outputs)} of {len(verdict.differences)} outputs wrong"
+
+
+def _words(facts: Mapping[str, str]) -> str:
+    parts = (facts.get("runtime"), facts.get("version"), facts.get("provider"), facts.get("bundle"))
+    return " ".join(part for part in parts if part)
+
+
+def _close(future: Any) -> None:
+    if not future.cancelled() and future.exception() is None:
+        future.result().close()

@@ -1,0 +1,70 @@
+"""The record of every verdict: appended as it is given, one JSON line each."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import IO, Any
+
+from onnxreduce.oracle.verdict import Verdict
+
+
+class Journal:
+    """Appends verdicts to a file (or only counts them, without one).
+
+    `calls`: oracle calls so far; `nodes_judged`: the sum of the nodes of all models judged; `seconds`: time that
+    runtimes took.
+    """
+
+    def __init__(self, path: Path | None = None) -> None:
+        self.calls = 0
+        self.nodes_judged = 0
+        self.seconds = 0.0
+        self._begun = time.monotonic()
+        self._file: IO[str] | None = path.open("a", encoding="utf-8") if path else None
+
+    def header(self, facts: dict[str, Any]) -> None:
+        """What the run is about, as the first line."""
+        self._write(facts)
+
+    def add(self, what: str, nodes: Iterable[int], verdict: Verdict, **more: Any) -> None:
+        """Record one oracle call on a model of the given nodes."""
+        listed = sorted(nodes)
+        self.calls += 1
+        self.nodes_judged += len(listed)
+        self.seconds += verdict.seconds
+        self._write(
+            {
+                "call": self.calls,
+                "at": round(time.monotonic() - self._begun, 3),
+                "what": what,
+                "size": len(listed),
+                "nodes": ranges(listed),
+                **verdict.summary(),
+                **more,
+            }
+        )
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file:
+            self._file.close()
+            self._file = None
+
+    def _write(self, line: dict[str, Any]) -> None:
+        if self._file:
+            self._file.write(json.dumps(line) + "\n")
+            self._file.flush()
+
+
+def ranges(nodes: Iterable[int]) -> str:
+    """Positions in short form, such as `0-15,18`."""
+    parts: list[list[int]] = []
+    for node in nodes:
+        if parts and node == parts[-1][1] + 1:
+            parts[-1][1] = node
+        else:
+            parts.append([node, node])
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in parts)

@@ -1,0 +1,177 @@
+"""The only door to the oracle: owns the best so far, the answers, the journal and the budget."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from onnxreduce.graph.candidate import Candidate, cut
+from onnxreduce.graph.index import GraphIndex
+from onnxreduce.graph.tensors import StoredTensor
+from onnxreduce.oracle.signature import Signature
+from onnxreduce.oracle.verdict import Golden, Oracle, Outcome, Verdict
+from onnxreduce.reduction.journal import Journal
+
+DEAR_SECONDS = 1.0
+"""A candidate that is expected to take longer is judged in a fresh instance at once, not twice."""
+EXPOSED_BYTES = 256 << 20
+"""Most bytes of values that are exposed in one call."""
+TRIALS = 3
+"""Runs of the first small candidate that fails, its confirmation counted."""
+MORE_TRIALS = 10
+"""Runs to estimate how often an unreliable fault shows."""
+CONFIDENCE = 0.95
+
+
+class StoppedError(Exception):
+    """The budget is used up; the best so far stands."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """When to stop: oracle calls, and seconds from the start."""
+
+    calls: float = math.inf
+    seconds: float = math.inf
+
+
+class Problem:
+    """Deletion of nodes from one model under one oracle, as a `NodeProblem` for the search.
+
+    A candidate is interesting when it fails with the signature of the original, first in a warm instance of the
+    runtime and then, with the reference run again, in a fresh one.
+    """
+
+    def __init__(
+        self,
+        index: GraphIndex,
+        recorded: Mapping[str, StoredTensor],
+        oracle: Oracle,
+        golden: Golden,
+        journal: Journal,
+        budget: Budget | None = None,
+        progress: Callable[[Problem], None] | None = None,
+    ) -> None:
+        assert golden.verdict.signature is not None
+        self.index = index
+        self.size = len(index)
+        self.signature: Signature = golden.verdict.signature
+        self.best: tuple[int, ...] = index.every_node
+        self.journal = journal
+        self.repeats = 1
+        self.reliability = (0, 0)
+        self.own_seconds = 0.0
+        self._recorded = recorded
+        self._oracle = oracle
+        self._budget = budget or Budget()
+        self._progress = progress
+        self._begun = time.monotonic()
+        self._seconds_per_node = golden.verdict.seconds / max(self.size, 1)
+        self._answers: dict[tuple[int, ...], bool] = {self.best: True}
+        self._wrong: dict[tuple[int, ...], list[int]] = {self.best: self._producers_of(golden.verdict)}
+
+    def interesting(self, nodes: Collection[int]) -> bool:
+        """See `NodeProblem`. Raises StoppedError when the budget is used up."""
+        key = self.index.closed(nodes)
+        if key in self._answers:
+            return self._answers[key]
+        begun, runtime = time.monotonic(), self.journal.seconds
+        try:
+            verdict = self._fails(self._cut(key))
+        finally:
+            self.own_seconds += time.monotonic() - begun - (self.journal.seconds - runtime)
+        self._answers[key] = verdict is not None
+        if verdict is not None:
+            self._wrong[key] = self._producers_of(verdict)
+            if len(key) < len(self.best):
+                self.best = key
+        if self._progress:
+            self._progress(self)
+        return verdict is not None
+
+    def wrong_nodes(self, nodes: Collection[int]) -> Sequence[int]:
+        """See `NodeProblem`: one call with the values of these nodes exposed, evenly thinned out if they are large."""
+        key = self.index.closed(nodes)
+        values = [v for at in key for v in self.index.writes[at] if self.index.promotable(v) and v in self._recorded]
+        size = sum(self._recorded[value].blob.length for value in values)
+        values = values[:: max(1, math.ceil(size / EXPOSED_BYTES))]
+        if not values:
+            return []
+        verdict = self._judge("exposed", cut(self.index, key, self._recorded, outputs=values), alone=True)
+        if verdict.signature is None or not self.signature.matches(verdict.signature):
+            return []
+        return self._producers_of(verdict)
+
+    def wrong_ends(self, nodes: Collection[int]) -> Collection[int]:
+        """See `NodeProblem`."""
+        return self._wrong.get(self.index.closed(nodes), ())
+
+    def together(self, node: int) -> tuple[int, ...]:
+        """See `NodeProblem`."""
+        return self.index.together(node)
+
+    def producers(self, node: int) -> Collection[int]:
+        """See `NodeProblem`."""
+        return {self.index.producer[value] for value in self.index.reads[node] if value in self.index.producer}
+
+    def candidate(self, nodes: Collection[int] | None = None) -> Candidate:
+        """The best so far, or other nodes, as a candidate."""
+        return self._cut(self.index.closed(self.best if nodes is None else nodes))
+
+    def one_minimal(self) -> bool:
+        """Whether every single deletion from the best so far was asked and is not interesting."""
+        if len(self.best) == 1:
+            return True
+        for node in self.best:
+            smaller = tuple(at for at in self.best if at not in self.index.together(node))
+            if smaller and self._answers.get(smaller, True):
+                return False
+        return True
+
+    def _cut(self, key: tuple[int, ...]) -> Candidate:
+        return cut(self.index, key, self._recorded)
+
+    def _fails(self, candidate: Candidate) -> Verdict | None:
+        """The verdict of a candidate that is interesting, confirmed in a fresh instance; otherwise None."""
+        if not candidate.outputs:
+            return None
+        dear = len(candidate.nodes) * self._seconds_per_node > DEAR_SECONDS
+        for _ in range(self.repeats):
+            verdict = self._judge("candidate", candidate, fresh=dear, alone=not dear)
+            if not self._is_same(verdict):
+                continue
+            confirmed = verdict if dear else self._judge("confirm", candidate, fresh=True)
+            if self._is_same(confirmed):
+                if not dear and self.reliability[1] == 0:
+                    self._learn_reliability(candidate)
+                return confirmed
+        return None
+
+    def _learn_reliability(self, candidate: Candidate) -> None:
+        """How often does it show? Repeats follow: ceil(log(1 - confidence) / log(1 - p))."""
+        failed = runs = 1
+        while runs < (TRIALS if failed == runs else MORE_TRIALS):
+            runs += 1
+            failed += self._is_same(self._judge("reliability", candidate, fresh=True, alone=True))
+        self.reliability = (failed, runs)
+        if failed < runs:
+            self.repeats = math.ceil(math.log(1 - CONFIDENCE) / math.log(1 - failed / runs))
+
+    def _judge(self, what: str, candidate: Candidate, *, fresh: bool = False, alone: bool = False) -> Verdict:
+        if self.journal.calls >= self._budget.calls or time.monotonic() - self._begun > self._budget.seconds:
+            raise StoppedError
+        verdict = self._oracle.judge(candidate, fresh=fresh, alone=alone)
+        self.journal.add(what, candidate.nodes, verdict, fresh=fresh)
+        return verdict
+
+    def _is_same(self, verdict: Verdict) -> bool:
+        return (
+            verdict.outcome is Outcome.FAILS
+            and verdict.signature is not None
+            and self.signature.matches(verdict.signature)
+        )
+
+    def _producers_of(self, verdict: Verdict) -> list[int]:
+        return sorted({self.index.producer[name] for name in verdict.wrong_outputs if name in self.index.producer})
