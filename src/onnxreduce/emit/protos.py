@@ -94,7 +94,7 @@ class ProtoWriter:
         for field in ("name", "domain", "overload", "doc_string"):
             if text := getattr(proto, field):
                 parts.append(f"{field}={quoted(text)}")
-        spoken = {name: name.isidentifier() and not keyword.iskeyword(name) for name in names}
+        spoken = {name: _can_be_keyword(name) for name in names}
         parts += [wrap(f"{name}=", value) for name, value in values.items() if value is not None and spoken[name]]
         odd = [
             wrap(f"{quoted(name)}: ", value) for name, value in values.items() if value is not None and not spoken[name]
@@ -150,12 +150,8 @@ class ProtoWriter:
         usual = {"name", "domain", "input", "output", "node", "opset_import", "attribute", "attribute_proto"}
         if _fields(proto) - usual:
             return self.plain(proto)
-        parts: list[Expression] = [
-            quoted(proto.domain),
-            quoted(proto.name),
-            strings(proto.input),
-            strings(proto.output),
-        ]
+        names = f"{quoted(proto.domain)}, {quoted(proto.name)}, {strings(proto.input)}, {strings(proto.output)}"
+        parts: list[Expression] = [names]
         parts += [listing(map(self.node, proto.node)), listing(map(self.opset, proto.opset_import))]
         if proto.attribute:
             parts.append(f"attributes={strings(proto.attribute)}")
@@ -242,6 +238,11 @@ def _tensor_type_arguments(proto: onnx.TypeProto) -> str | None:
             {"dim_value": str(dim.dim_value), "dim_param": quoted(dim.dim_param)}.get(dim.WhichOneof("value"), "None")
         )
     return f"{element_type(tensor.elem_type)}, [{', '.join(dims)}]"
+
+
+def _can_be_keyword(name: str) -> bool:
+    """Whether Python passes an argument on under just this name; it normalises other letters than ASCII's."""
+    return name.isascii() and name.isidentifier() and not keyword.iskeyword(name)
 
 
 def _ordered(proto: Message) -> list[str]:

@@ -94,7 +94,7 @@ def builder_script(
 def _head(title_lines: Sequence[str], body: str) -> str:
     usage = "Needs onnx and numpy. `python build_repro.py` writes model.onnx and inputs.npz."
     title = [_docstring_line(line) for text in title_lines for line in text.splitlines() or [""]]
-    lines = ['"""' + "\n".join([*title, "", usage] if title else [usage]), '"""']
+    lines = ['"""' + "\n".join([*title, "", usage]), '"""'] if title else [f'"""{usage}"""']
     lines += ["import argparse", "from pathlib import Path", "", "import numpy as np", "import onnx"]
     names = {"TensorProto as TP": r"\bTP\b", "helper": r"\bhelper\b", "numpy_helper": r"\bnumpy_helper\b"}
     used = ", ".join(name for name, pattern in names.items() if re.search(pattern, body) or name == "helper")
