@@ -10,8 +10,9 @@ import math
 import re
 import zipfile
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
+from tokenize import TokenError
 from typing import IO
 
 import numpy as np
@@ -99,6 +100,13 @@ def read_npy(path: Path, wanted: onnx.ValueInfoProto | None = None) -> StoredTen
         raise BadInputError(f"{path}: cannot be read: {error}") from error
 
 
+def check_known(key: str | int, known: Collection[str | int]) -> None:
+    """Raise BadInputError, with a list of the known names, unless an input of this name (or position) is known."""
+    if key not in known:
+        names = ", ".join(repr(name) for name in known if isinstance(name, str))
+        raise BadInputError(f"the model has no input {key!r}; its inputs are {names or 'none'}")
+
+
 def checked_tensor(proto: TensorProto, where: str) -> StoredTensor:
     """Hold the content of a `TensorProto`; raises BadInputError when it does not fit its type and shape."""
     if proto.data_location == TensorProto.EXTERNAL:
@@ -161,6 +169,8 @@ def _read_npz(path: Path, wanted: Sequence[onnx.ValueInfoProto]) -> Given:
                 key = int(match[1])
             if key in given:
                 raise BadInputError(f"{path}: holds {name!r} twice")
+            if wanted:
+                check_known(key, known)
             with archive.open(entry) as file:
                 given[key] = _read_array(file, f"{path}: {name!r}", known.get(key))
     return given
@@ -174,7 +184,7 @@ def _read_array(file: IO[bytes], where: str, wanted: onnx.ValueInfoProto | None)
         if version not in _HEADER_READERS:
             raise ValueError(f"format version {version[0]}.{version[1]}")
         shape, fortran, dtype = _HEADER_READERS[version](head)
-    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError) as error:
+    except (ValueError, TypeError, SyntaxError, TokenError, MemoryError, RecursionError) as error:
         reason = (str(error).splitlines() or ["unreadable header"])[0]
         raise BadInputError(f"{where}: is not an array in .npy format: {reason}") from error
     if dtype.hasobject:
@@ -186,8 +196,8 @@ def _read_array(file: IO[bytes], where: str, wanted: onnx.ValueInfoProto | None)
     declared = math.prod(shape) * dtype.itemsize
     limit = max(_HARMLESS_BYTES, 0 if dtype.kind in "US" else _most_bytes(wanted))
     if declared > limit:
-        need = f"input {wanted.name!r} cannot need" if wanted is not None else "the limit is"
-        raise BadInputError(f"{where}: declares {declared} bytes of content, more than {need} ({limit})")
+        need = f"input {wanted.name!r} can need" if wanted is not None else "is read"
+        raise BadInputError(f"{where}: declares {declared} bytes of content, more than {need} (at most {limit})")
     content = head.read(declared)
     content += file.read(declared - len(content))
     if len(content) < declared:

@@ -140,7 +140,7 @@ def counted(elem_type: int, shape: tuple[int, ...], first: float, stop: float) -
 def words(shape: tuple[int, ...], rng: np.random.Generator) -> StoredTensor:
     """Strings drawn from `WORDS`."""
     _check_size(shape)
-    return StoredTensor.from_array(np.array(WORDS, object)[rng.integers(0, len(WORDS), shape)])
+    return StoredTensor.from_array(np.asarray(np.array(WORDS, object)[rng.integers(0, len(WORDS), shape)], object))
 
 
 def _fits(kind: str, value: int | float | bool | str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -12,7 +12,7 @@ from onnx import TensorProto
 from onnxreduce.errors import BadInputError
 from onnxreduce.graph.input_dims import Dimensions
 from onnxreduce.graph.input_expressions import parse_assignments, parse_dims, parse_expression
-from onnxreduce.graph.input_files import Given, ordered_inputs, read_inputs, read_npy, required_inputs
+from onnxreduce.graph.input_files import Given, check_known, ordered_inputs, read_inputs, read_npy, required_inputs
 from onnxreduce.graph.input_hints import Hint, ModelHints
 from onnxreduce.graph.input_values import (
     INTEGER_RANGES,
@@ -72,7 +72,7 @@ def prepare_inputs(
     feeds = _by_name(given, ordered_inputs(model))
     parsed = {name: parse_expression(text) for name, text in expressions.items()}
     for name, expression in parsed.items():
-        _check_known(name, values)
+        check_known(name, values)
         feeds.pop(name, None)
         if expression.path is not None:
             feeds[name] = read_npy(expression.path, values[name])
@@ -107,11 +107,10 @@ def _by_name(
     given: Mapping[str | int, StoredTensor], ordered: Sequence[onnx.ValueInfoProto]
 ) -> dict[str, StoredTensor]:
     feeds: dict[str, StoredTensor] = {}
+    known: list[str | int] = [*(each.name for each in ordered), *range(len(ordered))]
     for key, tensor in given.items():
-        if isinstance(key, int) and key >= len(ordered):
-            raise BadInputError(f"a tensor is given for input {key}, but the model takes {len(ordered)} inputs")
+        check_known(key, known)
         name = ordered[key].name if isinstance(key, int) else key
-        _check_known(name, [each.name for each in ordered])
         if name in feeds:
             raise BadInputError(f"input {name!r} is given twice, by name and by position")
         feeds[name] = tensor
@@ -124,11 +123,6 @@ def _check(
     for name, tensor in feeds.items():
         _check_type(values[name], tensor)
         dimensions.take(values[name], tensor)
-
-
-def _check_known(name: str, values: Collection[str]) -> None:
-    if name not in values:
-        raise BadInputError(f"the model has no input {name!r}; its inputs are {', '.join(map(repr, values)) or 'none'}")
 
 
 def _check_type(value: onnx.ValueInfoProto, tensor: StoredTensor) -> None:
