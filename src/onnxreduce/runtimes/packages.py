@@ -60,8 +60,9 @@ def cached_versions() -> list[str]:
 def ort_web_package(version_or_dir: str, *, report: Report | None = None) -> RuntimePackage:
     """A published version of onnxruntime-web (fetched with npm at the first use), or the local build in a folder.
 
-    A folder may be the package's root, its `dist` or any folder that holds `ort*.mjs`. `report` is told in words what
-    takes long. Raises SetupError when neither can be had: the message says what to do.
+    A folder may be the package's root, its `dist` or any folder that holds `ort*.mjs`; npm's tags, such as `latest`,
+    are versions too. `report` is told in words what takes long. Raises SetupError when neither can be had: the message
+    says what to do.
     """
     folder = Path(version_or_dir).expanduser()
     plain_name = not {"/", os.sep} & set(version_or_dir)
@@ -69,11 +70,20 @@ def ort_web_package(version_or_dir: str, *, report: Report | None = None) -> Run
         return _local(folder)
     if not _VERSION.fullmatch(version_or_dir):
         raise SetupError(f"{version_or_dir!r} is neither a version of {PACKAGE} nor a folder that exists")
-    target = _version_folder(version_or_dir)
+    version = version_or_dir if _looks_like_version(version_or_dir) else _tagged(version_or_dir)
+    target = cache_root() / PACKAGE / version
     if not _complete(target):
-        (report or _silent)(f"fetching {PACKAGE} {version_or_dir} with npm (about 30 MB, once)")
-        _fetch(version_or_dir, target)
-    return RuntimePackage(version_or_dir, target / "dist", f"npm {PACKAGE}@{version_or_dir}")
+        _fetch(version, target, report or _silent)
+    return RuntimePackage(version, target / "dist", f"npm {PACKAGE}@{version}")
+
+
+def published_versions() -> list[str]:
+    """Versions of onnxruntime-web that npm can fetch, oldest first; raises SetupError when npm cannot tell."""
+    try:
+        versions = json.loads(_npm("view", PACKAGE, "versions", "--json"))
+    except ValueError as error:
+        raise SetupError(f"npm gave no list of the versions of {PACKAGE}: {error}") from error
+    return sorted(versions, key=_version_order)
 
 
 def npm_command() -> list[str] | None:
@@ -101,8 +111,12 @@ def _version_order(version: str) -> tuple[list[int], bool, str]:
     return [int(part) for part in re.findall(r"\d+", numbers)], suffix == "", suffix
 
 
-def _version_folder(version: str) -> Path:
-    return cache_root() / PACKAGE / version
+def _tagged(tag: str) -> str:
+    """The version that a tag stands for today."""
+    version = _npm("view", f"{PACKAGE}@{tag}", "version").strip()
+    if not _looks_like_version(version):
+        raise SetupError(f"there is no published {PACKAGE} {tag}")
+    return version
 
 
 def _complete(folder: Path) -> bool:
@@ -133,14 +147,10 @@ def _local(folder: Path) -> RuntimePackage:
     return RuntimePackage("local", dist, str(folder))
 
 
-def _fetch(version: str, target: Path) -> None:
+def _fetch(version: str, target: Path, report: Report) -> None:
     """Fetch a version into a folder of its own beside `target`, then move it there in one step."""
-    npm = npm_command()
-    if npm is None:
-        raise SetupError(
-            f"{PACKAGE} {version} is not in the cache and there is no npm to fetch it: "
-            "install Node.js, or `pip install onnxreduce[npm]`, or give the folder of an unpacked package"
-        )
+    if npm_command() is not None:
+        report(f"fetching {PACKAGE} {version} with npm (about 30 MB, once)")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         scratch = Path(tempfile.mkdtemp(prefix=f".{version}-", dir=target.parent))
@@ -148,9 +158,12 @@ def _fetch(version: str, target: Path) -> None:
         text = f"cannot write to the cache {target.parent}: {error.strerror}; set {CACHE_VARIABLE} to another folder"
         raise SetupError(text) from error
     try:
-        archive = _npm_pack(npm, version, scratch)
+        _npm("pack", f"{PACKAGE}@{version}", "--pack-destination", str(scratch))
+        archives = sorted(scratch.glob("*.tgz"))
+        if not archives:
+            raise SetupError(f"npm fetched nothing for {PACKAGE} {version}")
         unpacked = scratch / "package"
-        _unpack(archive, unpacked)
+        _unpack(archives[0], unpacked)
         if not _complete(unpacked):
             raise SetupError(f"{PACKAGE}@{version} holds no ort*.mjs bundle: it is too old to be run here")
         _move(unpacked, target)
@@ -160,36 +173,44 @@ def _fetch(version: str, target: Path) -> None:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _npm_pack(npm: list[str], version: str, folder: Path) -> Path:
-    command = [*npm, "pack", f"{PACKAGE}@{version}", "--pack-destination", str(folder), "--loglevel", "error"]
+def _npm(*arguments: str) -> str:
+    """What npm prints; raises SetupError with npm's own explanation when it fails."""
+    command = npm_command()
+    what = next(word for word in arguments[1:] if word.startswith(PACKAGE)).replace("@", " ")
+    if command is None:
+        raise SetupError(
+            f"{what} is not in the cache and there is no npm to fetch it: "
+            "install Node.js, or `pip install onnxreduce[npm]`, or give the folder of an unpacked package"
+        )
     try:
         done = subprocess.run(
-            command, cwd=folder, capture_output=True, text=True, errors="replace", timeout=FETCH_SECONDS, check=False
+            [*command, *arguments, "--loglevel", "error"],
+            cwd=tempfile.gettempdir(),  # a package.json or .npmrc of the folder we happen to be in is not meant
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=FETCH_SECONDS,
+            check=False,
         )
     except subprocess.TimeoutExpired:
-        text = f"npm did not fetch {PACKAGE} {version} within {FETCH_SECONDS} s; is the registry reachable?"
-        raise SetupError(text) from None
+        raise SetupError(f"npm did not fetch {what} within {FETCH_SECONDS} s; is the registry reachable?") from None
     except OSError as error:
         raise SetupError(f"npm could not be started: {error}") from error
-    archives = sorted(folder.glob("*.tgz"))
-    if done.returncode == 0 and archives:
-        return archives[0]
-    lines = _npm_lines(done.stderr + "\n" + done.stdout)
-    if any("ETARGET" in line or "E404" in line or "No matching version" in line for line in lines):
-        raise SetupError(f"there is no published {PACKAGE} {version}")
-    raise SetupError(f"npm could not fetch {PACKAGE} {version}: {_useful(lines) or f'exit code {done.returncode}'}")
+    if done.returncode == 0:
+        return done.stdout
+    lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+    if any(word in line for line in lines for word in ("ETARGET", "E404", "No matching version")):
+        raise SetupError(f"there is no published {what}")
+    raise SetupError(f"npm could not fetch {what}: {_explanation(lines) or f'exit code {done.returncode}'}")
 
 
-def _npm_lines(text: str) -> list[str]:
-    return [line.strip() for line in text.splitlines() if line.strip()]
-
-
-def _useful(lines: list[str]) -> str:
-    """npm's own explanation: its last error line that is not about the log file or a bare code."""
+def _explanation(lines: list[str]) -> str:
+    """The line of npm's errors that says most: the last with a reason, else the last that is no bare code or path."""
     told = [re.sub(r"^npm (error|ERR!)\s*", "", line) for line in lines]
-    told = [line for line in told if line and "complete log" not in line and "_logs" not in line]
-    told = [line for line in told if not re.match(r"(code|errno|syscall|path|\d+)\b\s*\S*$", line)] or told
-    return told[-1] if told else ""
+    told = [line for line in told if line and "_logs" not in line and not line.startswith("at ")]
+    reasons = [line for line in told if re.search(r"reason|failed|denied|not permitted|no space", line, re.IGNORECASE)]
+    wordy = [line for line in told if len(line.split()) > 2]
+    return (reasons or wordy or told or [""])[-1]
 
 
 def _unpack(archive: Path, target: Path) -> None:

@@ -106,7 +106,7 @@ def find_browser(wanted: str | None = None, *, own: Path | None = None) -> Brows
     found = next(_installed(), None)
     if found is not None:
         return Browser(executable=found)
-    if own is not None and own.is_file():
+    if own is not None and (own.is_file() or _shell_beside(own)):
         return Browser()
     raise SetupError(
         "no Chrome, Chromium or Edge found: install Chrome, or run `playwright install chromium`, "
@@ -131,6 +131,11 @@ def launch_flags(adapter: str, *, headed: bool, platform: str = sys.platform) ->
 def sandbox_possible() -> bool:
     """Whether Chromium can keep its sandbox: it refuses to as root on Linux."""
     return not (sys.platform.startswith("linux") and os.geteuid() == 0)
+
+
+def _shell_beside(own: Path) -> bool:
+    # Playwright's headless shell, which it prefers for headless use, lies in a folder of its own beside Chromium's.
+    return len(own.parents) > 2 and any(own.parents[2].glob("chromium_headless_shell-*"))
 
 
 def _explicit(wanted: str, own: Path | None) -> Browser:

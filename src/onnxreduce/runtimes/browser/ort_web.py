@@ -13,7 +13,7 @@ from onnxreduce.errors import BadInputError, SetupError
 from onnxreduce.graph.tensors import Blob
 from onnxreduce.runtimes.base import RunRequest, RunResult, Status
 from onnxreduce.runtimes.browser.frames import Frame, FrameConfig
-from onnxreduce.runtimes.browser.host import ADAPTER_MODES, BrowserHost, adapter_name
+from onnxreduce.runtimes.browser.host import ADAPTER_MODES, BrowserHost, adapter_name, is_software
 from onnxreduce.runtimes.browser.result import message_of, outputs_of, unpack, web_type
 from onnxreduce.runtimes.browser.tab import Tab, TabDeadError, TabHungError
 from onnxreduce.runtimes.packages import RuntimePackage
@@ -79,35 +79,43 @@ class OrtWebRuntime:
             if web_type(tensor.elem_type) is None:
                 text = f"onnxruntime-web has no tensors of type {tensor.dtype_name} (input {tensor_name})"
                 return RunResult(Status.RUN_ERROR, message=text)
-        attempt = 1
-        while True:
-            async with self._host.tab(self._mode, webgpu=self._provider == "webgpu") as tab:
-                frame = await self._frame(tab, fresh=fresh or attempt > 1)
-                used = frame.runs > 0
-                try:
-                    header, buffers = await self._ask(tab, frame, request, timeout)
-                except TabHungError:
-                    return RunResult(Status.HANG, message=f"no answer within {timeout:g} s", seconds_run=timeout)
-                except TabDeadError as error:
-                    return RunResult(Status.DEAD, message=str(error))
-                frame.runs += 1
-                frame.wasm_bytes = header["wasmBytes"]
-                frame.spoilt = header["status"] != "ok" or bool(header["late"]) or "dirty" in header
-                status = Status(header["status"])
-                if status is Status.LOST_DEVICE:
-                    await self._host.retire(tab)
-                # Device errors that came after the run before was told, or a trap in an instance that has run other
-                # models: those may be the cause, so a clean frame decides.
-                suspect = header["late"] or (used and header.get("trap"))
-                if suspect and attempt < _ATTEMPTS:
-                    attempt += 1
-                    continue
-            if "unsupported graph optimization level" in header["message"]:
-                level = self._session["graphOptimizationLevel"]
-                raise SetupError(f"{self._package.source} has no graph optimization level {level!r}")
-            return RunResult(
-                status, outputs_of(header, buffers), message_of(header), header["secondsCreate"], header["secondsRun"]
-            )
+        for attempt in range(1, _ATTEMPTS + 1):
+            result = await self._attempt(request, timeout, fresh=fresh or attempt > 1, last=attempt == _ATTEMPTS)
+            if result is not None:
+                return result
+        raise AssertionError("the last attempt answers")
+
+    async def _attempt(self, request: RunRequest, timeout: float, *, fresh: bool, last: bool) -> RunResult | None:
+        """One run; None where what ran before in the same frame or browser may be to blame (unless it is the last)."""
+        async with self._host.tab(self._mode, webgpu=self._provider == "webgpu") as tab:
+            try:
+                frame = await self._frame(tab, fresh=fresh)
+            except SetupError:
+                if last or tab.frames.made <= 1:
+                    raise
+                await self._host.retire(tab)  # it did this before; its GPU process may have died since
+                return None
+            used = frame.runs > 0
+            try:
+                header, buffers = await self._ask(tab, frame, request, timeout)
+            except TabHungError as error:
+                return RunResult(Status.HANG, message=str(error), seconds_run=timeout)
+            except TabDeadError as error:
+                return RunResult(Status.DEAD, message=str(error))
+            status = Status(header["status"])
+            frame.runs += 1
+            frame.wasm_bytes = header["wasmBytes"]
+            frame.spoilt = status is not Status.OK or bool(header["late"]) or "dirty" in header
+            if status is Status.LOST_DEVICE:
+                await self._host.retire(tab)
+        # `late` are device errors that came after the run before was reported; a trap is a broken instance.
+        if not last and (header["late"] or (used and header.get("trap"))):
+            return None
+        if "unsupported graph optimization level" in header["message"]:
+            level = self._session["graphOptimizationLevel"]
+            raise SetupError(f"{self._package.source} has no graph optimization level {level!r}")
+        seconds = header["secondsCreate"], header["secondsRun"]
+        return RunResult(status, outputs_of(header, buffers), message_of(header), *seconds)
 
     async def _ask(
         self, tab: Tab, frame: Frame, request: RunRequest, timeout: float
@@ -171,7 +179,7 @@ class OrtWebRuntime:
             if adapter is not None:
                 facts["adapter"] = adapter_name(adapter)
                 facts["adapter_driver"] = str(adapter.get("driver", ""))
-                facts["adapter_software"] = "yes" if adapter["fallback"] else "no"
+                facts["adapter_software"] = "yes" if is_software(adapter) else "no"
                 facts["features"] = " ".join(adapter["features"])
             return {key: value for key, value in facts.items() if value}
 

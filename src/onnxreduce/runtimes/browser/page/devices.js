@@ -27,6 +27,8 @@ export class DeviceWatch {
     this.live = new Set();
     /** @type {string[]} */
     this.errors = [];
+    /** @type {string | null} why a device was lost */
+    this.lost = null;
     /** @type {(reason: string) => void} */
     this.onLost = () => {};
     if (typeof GPUAdapter === 'undefined') return;
@@ -48,7 +50,9 @@ export class DeviceWatch {
     device.lost.then(({ reason, message }) => {
       this.live.delete(device);
       // 'destroyed' is the runtime's own doing, for example after its last session.
-      if (reason !== 'destroyed') this.onLost(message || String(reason));
+      if (reason === 'destroyed') return;
+      this.lost = message || String(reason);
+      this.onLost(this.lost);
     });
   }
 

@@ -56,7 +56,9 @@ const keepsAnchor = () => config.provider.name === 'webgpu' && !wasm.files.some(
  */
 async function run(job, bytes) {
   await nextTask();
-  const late = devices.take(); // came after the run before was reported: this frame cannot be trusted
+  // What came after the run before was reported: this frame cannot be trusted.
+  const late = devices.take();
+  if (devices.lost !== null) late.push(`the device was lost: ${devices.lost}`);
   messages.take();
   const report = { status: 'ok', message: '', late, outputs: [], secondsCreate: 0, secondsRun: 0 };
   const buffers = [];

@@ -48,7 +48,9 @@ async function startFrame(config) {
   await loaded;
   const api = element.contentWindow.onnxreduceFrame;
   frames.set(config.frame, { element, api });
-  return api.start(config, await blobs.fetch(config.anchor), modules);
+  const facts = await api.start(config, await blobs.fetch(config.anchor), modules);
+  if (facts.error) dropFrame(config.frame);
+  return facts;
 }
 
 /**
