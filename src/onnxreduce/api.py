@@ -53,9 +53,10 @@ def reduce(
     Raises BadInputError (the model, inputs, oracle or options are at fault), SetupError (browser, adapter, package or
     provider is missing), DoesNotFailError (the original shows no fault).
     """
-    folder = _writable(Path(output), force) if output is not None else None
     spec = _spec(oracle)
     subject = prepare(model, inputs, options or InputOptions())
+    folder = Path(output) if output is not None else None
+    made = _make_writable(folder, force) if folder else False
     watcher = watcher or Watcher()
     for note in subject.notes:
         watcher.stage(note)
@@ -65,6 +66,8 @@ def reduce(
     finally:
         if judge is not oracle:
             judge.close()
+        if made and folder and not any(folder.iterdir()):
+            folder.rmdir()
 
 
 def check(
@@ -92,18 +95,19 @@ def _spec(oracle: str | specs.OracleSpec | Oracle) -> specs.OracleSpec | Oracle:
     return specs.find(oracle) if isinstance(oracle, str) else oracle
 
 
-def _writable(folder: Path, force: bool) -> Path:
+def _make_writable(folder: Path, force: bool) -> bool:
+    """Whether the folder had to be made."""
     if folder.exists() and not folder.is_dir():
         raise BadInputError(f"output folder {folder} is a file")
     held = [name for name in OURS if (folder / name).exists()]
     if held and not force:
         raise BadInputError(f"output folder {folder} holds another run ({held[0]}); choose another or add --force")
+    made = not folder.exists()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         probe = folder / f".onnxreduce-{os.getpid()}"
         probe.write_bytes(b"")
         probe.unlink()
-        (folder / JOURNAL).unlink(missing_ok=True)
     except OSError as error:
         raise BadInputError(f"output folder {folder} cannot be written: {error.strerror}") from error
-    return folder
+    return made

@@ -1,0 +1,1 @@
+"""Models, nodes and values: loading, indexing, cutting. Knows nothing of runtimes or oracles."""

@@ -1,0 +1,1 @@
+"""Judging candidates: comparison, signature, and the oracles themselves."""

@@ -7,7 +7,7 @@ to each tensor's largest value they agree (measured on SmolVLA: 6e-2 against 2e-
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -69,65 +69,61 @@ class Difference:
 
 def compare(output: str, expected: np.ndarray, actual: np.ndarray | None, tolerance: Tolerance) -> Difference:
     """Compare an output with its reference (any ONNX dtype, strings as dtype object)."""
-    base = {"output": output, "dtype": expected.dtype.name, "shape": expected.shape, "total": expected.size}
+    agreeing = Difference(output, None, expected.dtype.name, expected.shape, total=expected.size)
     if actual is None:
-        return Difference(kind=Kind.WRONG_SHAPE, note="no such output", wrong=expected.size, **base)
+        return replace(agreeing, kind=Kind.WRONG_SHAPE, note="no such output", wrong=expected.size)
     if actual.dtype != expected.dtype:
         note = f"dtype {actual.dtype.name}, expected {expected.dtype.name}"
-        return Difference(kind=Kind.WRONG_DTYPE, note=note, wrong=expected.size, **base)
+        return replace(agreeing, kind=Kind.WRONG_DTYPE, note=note, wrong=expected.size)
     if actual.shape != expected.shape:
         note = f"shape {list(actual.shape)}, expected {list(expected.shape)}"
-        return Difference(kind=Kind.WRONG_SHAPE, note=note, wrong=expected.size, **base)
-    if expected.dtype.kind in "OSU" or not _is_numeric(expected.dtype):
-        bad = np.asarray(expected != actual)
-        return _exact(base, bad)
-    if not _is_floating(expected.dtype):
-        bad = np.asarray(expected != actual)
-        far = np.abs(_wide(expected) - _wide(actual)).max(initial=0.0)
-        return _exact(base, bad, float(far), float(far) / max(float(np.abs(_wide(expected)).max(initial=0.0)), 1.0))
-    return _floating(base, _wide(expected), _wide(actual), tolerance.for_dtype(expected.dtype), tolerance.absolute)
+        return replace(agreeing, kind=Kind.WRONG_SHAPE, note=note, wrong=expected.size)
+    if _is_floating(expected.dtype):
+        return _floating(agreeing, expected, actual, tolerance)
+    return _exact(agreeing, expected, actual)
 
 
-def _floating(
-    base: dict[str, object], expected: np.ndarray, actual: np.ndarray, relative: float, absolute: float
-) -> Difference:
+def _floating(agreeing: Difference, expected: np.ndarray, actual: np.ndarray, tolerance: Tolerance) -> Difference:
+    relative = tolerance.for_dtype(expected.dtype)
+    expected, actual = _wide(expected), _wide(actual)
     finite = np.isfinite(expected)
     scale = _scale(np.abs(expected[finite]))
     with np.errstate(invalid="ignore", over="ignore"):
         distance = np.abs(actual - expected)
     same = (expected == actual) | (np.isnan(expected) & np.isnan(actual))
     distance = np.where(same, 0.0, distance)
-    allowed = absolute + relative * np.maximum(scale, np.where(finite, np.abs(expected), 0.0))
+    allowed = tolerance.absolute + relative * np.maximum(scale, np.where(finite, np.abs(expected), 0.0))
     lost = finite & ~np.isfinite(actual)
     bad = ~same & (~(distance <= allowed) | lost)
-    measured = distance[np.isfinite(distance)].max(initial=0.0)
+    measured = float(distance[np.isfinite(distance)].max(initial=0.0))
     kind = None
     if bad.any():
-        kind = Kind.NUMERIC
-        if lost.any():
-            kind = Kind.NAN
-        elif not actual.any():
-            kind = Kind.ZEROS
-    return Difference(
+        kind = Kind.NAN if lost.any() else Kind.NUMERIC if actual.any() else Kind.ZEROS
+    return replace(
+        agreeing,
         kind=kind,
-        absolute=float(measured),
-        relative=float(measured / scale) if scale else float(measured),
+        absolute=measured,
+        relative=measured / scale if scale else measured,
         wrong=int(bad.sum()),
         not_finite=int(lost.sum()),
         first=_first(bad),
-        **base,  # type: ignore[arg-type]
     )
 
 
-def _exact(base: dict[str, object], bad: np.ndarray, absolute: float = 0.0, relative: float = 0.0) -> Difference:
-    kind = Kind.NUMERIC if bad.any() else None
-    return Difference(
-        kind=kind,
-        absolute=absolute,
-        relative=relative,
+def _exact(agreeing: Difference, expected: np.ndarray, actual: np.ndarray) -> Difference:
+    """Integers, bool and strings."""
+    bad = np.asarray(expected != actual)
+    far = scale = 0.0
+    if _is_numeric(expected.dtype):
+        far = float(np.abs(_wide(expected) - _wide(actual)).max(initial=0.0))
+        scale = float(np.abs(_wide(expected)).max(initial=0.0))
+    return replace(
+        agreeing,
+        kind=Kind.NUMERIC if bad.any() else None,
+        absolute=far,
+        relative=far / max(scale, 1.0),
         wrong=int(bad.sum()),
         first=_first(bad),
-        **base,  # type: ignore[arg-type]
     )
 
 
@@ -151,6 +147,5 @@ def _is_floating(dtype: np.dtype) -> bool:
 
 
 def _wide(array: np.ndarray) -> np.ndarray:
-    if array.dtype.kind == "c":
-        return np.abs(array)
-    return np.asarray(array, dtype=np.float64)
+    wide: np.ndarray = np.asarray(array, dtype=np.float64)
+    return wide

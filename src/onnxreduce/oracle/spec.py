@@ -52,7 +52,7 @@ def shipped() -> dict[str, Path]:
 
 
 def find(name: str) -> OracleSpec:
-    """The oracle of a shipped name or of a TOML file. Raises BadInputError, listing the known ones, when there is none."""
+    """The oracle of a shipped name or of a TOML file; raises BadInputError that lists the known ones."""
     path = Path(name)
     if path.suffix == ".toml":
         if not path.is_file():
@@ -72,7 +72,9 @@ def read(path: Path) -> OracleSpec:
         raise BadInputError(f"oracle file {path}: {error}") from error
     unknown = set(data) - _KEYS
     if unknown:
-        raise BadInputError(f"oracle file {path}: unknown key {sorted(unknown)[0]!r}; known: {', '.join(sorted(_KEYS))}")
+        raise BadInputError(
+            f"oracle file {path}: unknown key {sorted(unknown)[0]!r}; known: {', '.join(sorted(_KEYS))}"
+        )
     for key in ("reference", "suspect"):
         if not isinstance(data.get(key), str):
             raise BadInputError(f'oracle file {path}: {key} = "TARGET" is missing')

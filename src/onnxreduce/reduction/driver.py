@@ -50,7 +50,7 @@ class Run:
 
     def __post_init__(self) -> None:
         self._begun = time.monotonic()
-        self._journal = Journal(self.folder / JOURNAL if self.folder else None)
+        self._journal = Journal()
 
     def __call__(self) -> Reduction:
         """Reduce. Raises DoesNotFailError when the original shows no fault; an interrupt ends with the best so far."""
@@ -94,6 +94,8 @@ class Run:
     def _reduce(self, index: GraphIndex, recorded: Recording, golden: Golden) -> Reduction:
         verdict = golden.verdict
         self.watcher.stage(f"the original fails: {verdict.signature} ({_places(verdict)})")
+        if self.folder:
+            self._journal.keep_in(self.folder / JOURNAL)
         problem = Problem(index, recorded, self.oracle, golden, self._journal, self.budget, self.watcher.progress)
         status = Status.REDUCED
         try:
@@ -188,7 +190,9 @@ class Run:
         }
 
     def _costs(self, problem: Problem, recorded: Recording) -> dict[str, Any]:
-        started = sum(getattr(getattr(self.oracle, side, None), "seconds_start", 0.0) for side in ("reference", "suspect"))
+        started = sum(
+            getattr(getattr(self.oracle, side, None), "seconds_start", 0.0) for side in ("reference", "suspect")
+        )
         return {
             "oracle_calls": self._journal.calls,
             "full_model_equivalents": round(self._journal.nodes_judged / problem.size, 3),

@@ -12,18 +12,26 @@ from onnxreduce.oracle.verdict import Verdict
 
 
 class Journal:
-    """Appends verdicts to a file (or only counts them, without one).
+    """Appends verdicts to a file, from `keep_in` on; until then, and without a file, it holds them in memory.
 
     `calls`: oracle calls so far; `nodes_judged`: the sum of the nodes of all models judged; `seconds`: time that
     runtimes took.
     """
 
-    def __init__(self, path: Path | None = None) -> None:
+    def __init__(self) -> None:
         self.calls = 0
         self.nodes_judged = 0
         self.seconds = 0.0
         self._begun = time.monotonic()
-        self._file: IO[str] | None = path.open("a", encoding="utf-8") if path else None
+        self._held: list[str] = []
+        self._file: IO[str] | None = None
+
+    def keep_in(self, path: Path) -> None:
+        """Write what is held, and all that follows, to a file; an older one is replaced."""
+        self._file = path.open("w", encoding="utf-8")
+        self._file.writelines(self._held)
+        self._held = []
+        self._file.flush()
 
     def header(self, facts: dict[str, Any]) -> None:
         """What the run is about, as the first line."""
@@ -54,8 +62,11 @@ class Journal:
             self._file = None
 
     def _write(self, line: dict[str, Any]) -> None:
-        if self._file:
-            self._file.write(json.dumps(line) + "\n")
+        text = json.dumps(line) + "\n"
+        if self._file is None:
+            self._held.append(text)
+        else:
+            self._file.write(text)
             self._file.flush()
 
 

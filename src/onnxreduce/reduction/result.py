@@ -15,11 +15,16 @@ from onnxreduce.errors import OnnxReduceError
 
 
 class Status(enum.Enum):
-    """How a reduction ended; the values are its exit codes."""
+    """How a reduction ended."""
 
-    REDUCED = 0
-    STOPPED = 4  # budget or interrupt: the best so far stands
-    UNCONFIRMED = 5  # the model that the emitted script builds does not show the fault
+    REDUCED = "reduced"
+    STOPPED = "stopped"  # budget or interrupt: the best so far stands
+    UNCONFIRMED = "unconfirmed"  # the model that the emitted script builds does not show the fault
+
+    @property
+    def exit_code(self) -> int:
+        """0 for a confirmed reduction, 4 when only the best so far was written."""
+        return 0 if self is Status.REDUCED else 4
 
 
 class DoesNotFailError(OnnxReduceError):

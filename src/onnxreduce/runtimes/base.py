@@ -1,4 +1,4 @@
-"""What every runtime is asked and what it answers. A runtime judges nothing: it runs a model and reports what happened."""
+"""What every runtime is asked and what it answers. A runtime judges nothing: it runs a model and says what happened."""
 
 from __future__ import annotations
 

@@ -1,0 +1,1 @@
+"""Ways to make a candidate smaller than by deleting nodes."""

@@ -1,0 +1,5 @@
+"""`python -m onnxreduce`."""
+
+from onnxreduce.cli import main
+
+main()

@@ -1,0 +1,201 @@
+"""The command line: a thin shell over the library. Exit codes are part of the interface (README, "Exit codes")."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from typer.core import TyperGroup
+
+from onnxreduce import terminal
+from onnxreduce.errors import OnnxReduceError, SetupError
+from onnxreduce.graph.input_expressions import parse_assignments, parse_dims
+from onnxreduce.graph.prepare import InputOptions
+from onnxreduce.oracle import spec as specs
+from onnxreduce.oracle.build import Setup
+from onnxreduce.oracle.verdict import Outcome
+from onnxreduce.reduction.problem import Budget
+
+REDUCE = "reduce"
+_GROUP_OPTIONS = {"--help", "-h", "--version", "--install-completion", "--show-completion"}
+
+
+class _ReduceByDefault(TyperGroup):
+    """`onnxreduce MODEL ...` means `onnxreduce reduce MODEL ...`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if args and args[0] not in self.commands and args[0] not in _GROUP_OPTIONS:
+            args = [REDUCE, *args]
+        return super().parse_args(ctx, args)
+
+
+app = typer.Typer(
+    cls=_ReduceByDefault,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Cut a faulty ONNX model down to the few nodes that still show the fault.",
+    epilog="onnxreduce MODEL --oracle NAME is short for onnxreduce reduce MODEL --oracle NAME.",
+)
+
+ModelArgument = Annotated[Path, typer.Argument(metavar="MODEL", help="The .onnx file.", show_default=False)]
+OracleOption = Annotated[
+    str, typer.Option("--oracle", help="Which two ways to run the model are compared: a name, or a .toml file.")
+]
+InputsOption = Annotated[
+    Path | None,
+    typer.Option("--inputs", metavar="FILE.npz|DIR", help="Inputs: an .npz, or a folder with input_0.pb, ..."),
+]
+InputOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--input",
+        metavar="NAME=EXPR",
+        help="One input: uniform(lo,hi), normal(mean,std), arange(a,b), full(v), zeros, ones, or a .npy file.",
+    ),
+]
+DimOption = Annotated[
+    list[str] | None, typer.Option("--dim", metavar="NAME=N", help="Size of a dynamic dimension (or INPUT:AXIS=N).")
+]
+SeedOption = Annotated[int, typer.Option("--seed", help="Seed of generated inputs.")]
+OrtWebOption = Annotated[
+    str | None,
+    typer.Option("--ort-web", metavar="VERSION|DIR", help="onnxruntime-web: another version, or a local build."),
+]
+BrowserOption = Annotated[
+    str | None, typer.Option("--browser", metavar="PATH|chrome|msedge|chromium", help="Which browser to drive.")
+]
+AdapterOption = Annotated[
+    str, typer.Option("--adapter", help="WebGPU adapter: auto (hardware if there is any), hardware, software.")
+]
+HeadedOption = Annotated[bool, typer.Option("--headed", help="Show the browser's window.")]
+
+
+@app.callback(invoke_without_command=True)
+def _root(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+    if version:
+        from onnxreduce import __version__
+
+        print(f"onnxreduce {__version__}")
+        raise typer.Exit
+
+
+@app.command(REDUCE)
+def reduce_command(
+    model: ModelArgument,
+    oracle: OracleOption = "webgpu-vs-wasm",
+    inputs: InputsOption = None,
+    input: InputOption = None,
+    dim: DimOption = None,
+    seed: SeedOption = 0,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="DIR", help="Folder for the result [MODEL-reduced].")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace another run's files in the folder.")] = False,
+    ort_web: OrtWebOption = None,
+    browser: BrowserOption = None,
+    adapter: AdapterOption = "auto",
+    headed: HeadedOption = False,
+    max_calls: Annotated[
+        int | None, typer.Option("--max-calls", min=1, help="Stop after this many oracle calls.")
+    ] = None,
+    time_limit: Annotated[
+        float | None, typer.Option("--time-limit", metavar="SECONDS", min=0, help="Stop after this many seconds.")
+    ] = None,
+) -> None:
+    """Reduce a faulty model to the few nodes that still show the fault."""
+    from onnxreduce.api import reduce
+
+    folder = output or Path(f"{model.stem}-reduced")
+    unlimited = float("inf")
+    with terminal.Progress() as progress:
+        reduction = reduce(
+            model,
+            oracle,
+            inputs,
+            output=folder,
+            force=force,
+            options=_input_options(input, dim, seed),
+            setup=Setup(ort_web, browser, adapter, headed, progress.stage),
+            budget=Budget(max_calls or unlimited, unlimited if time_limit is None else time_limit),
+            watcher=progress.watcher(),
+        )
+    terminal.show_reduction(Console(), reduction)
+    raise typer.Exit(reduction.status.exit_code)
+
+
+@app.command("check")
+def check_command(
+    model: ModelArgument,
+    oracle: OracleOption = "webgpu-vs-wasm",
+    inputs: InputsOption = None,
+    input: InputOption = None,
+    dim: DimOption = None,
+    seed: SeedOption = 0,
+    ort_web: OrtWebOption = None,
+    browser: BrowserOption = None,
+    adapter: AdapterOption = "auto",
+    headed: HeadedOption = False,
+) -> None:
+    """Run a model once under both targets: exit code 0 when they agree, 1 when the fault shows."""
+    from onnxreduce.api import check
+
+    console = Console(stderr=True)
+    report: Callable[[str], None] = lambda text: console.print(text, style="dim", markup=False, highlight=False)  # noqa: E731
+    checked = check(
+        model,
+        oracle,
+        inputs,
+        options=_input_options(input, dim, seed),
+        setup=Setup(ort_web, browser, adapter, headed, report),
+    )
+    for note in checked.notes:
+        report(note)
+    terminal.show_check(Console(), checked)
+    verdict = checked.golden.verdict
+    if verdict.outcome is Outcome.UNRESOLVED:
+        raise OnnxReduceError(f"nothing can be said: {verdict.message}")
+    raise typer.Exit(1 if verdict.outcome is Outcome.FAILS else 0)
+
+
+@app.command("doctor")
+def doctor_command(browser: BrowserOption = None, adapter: AdapterOption = "auto") -> None:
+    """Print what was found (Python, packages, npm, browser, adapter) and what to do about what is missing."""
+    from onnxreduce.runtimes.doctor import findings
+
+    found = findings(browser=browser, adapter=adapter)
+    terminal.show_findings(Console(), found)
+    raise typer.Exit(0 if all(finding.ok for finding in found) else SetupError.exit_code)
+
+
+@app.command("oracles")
+def oracles_command() -> None:
+    """List the oracles that are shipped."""
+    terminal.show_oracles(Console(), [specs.read(path) for path in specs.shipped().values()])
+
+
+def main() -> None:
+    """Entry point of the console script: errors that a user can act on are one line, and never lose the exit code."""
+    try:
+        app()
+    except OnnxReduceError as error:
+        print(f"onnxreduce: {' '.join(str(error).split())}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        print("onnxreduce: interrupted before there was anything to keep", file=sys.stderr)
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.exit(0)
+
+
+def _input_options(texts: list[str] | None, dims: list[str] | None, seed: int) -> InputOptions:
+    return InputOptions(parse_assignments(texts or [], "--input"), parse_dims(dims or []), seed)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,186 @@
+"""What a person sees: progress by tqdm, tables by rich. Text from models is never read as markup."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+from tqdm import tqdm
+
+from onnxreduce.oracle.comparison import Difference
+from onnxreduce.oracle.signature import Kind
+from onnxreduce.oracle.spec import OracleSpec
+from onnxreduce.oracle.verdict import Outcome
+from onnxreduce.reduction.driver import Watcher
+from onnxreduce.reduction.problem import Problem
+from onnxreduce.reduction.result import Reduction, Status
+
+if TYPE_CHECKING:
+    from onnxreduce.api import Check
+    from onnxreduce.runtimes.doctor import Finding
+
+MOST_ROWS = 40
+_ENDINGS = {
+    Status.REDUCED: "reduced",
+    Status.STOPPED: "stopped early: the best so far was written",
+    Status.UNCONFIRMED: "NOT confirmed: do not report this result as it is",
+}
+
+
+class Progress:
+    """Lines for stages, and one bar of removed nodes with oracle calls and time."""
+
+    def __init__(self) -> None:
+        self._bar: tqdm[Any] | None = None
+        self._begun = time.monotonic()
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+    def stage(self, text: str) -> None:
+        """A line on what is being done."""
+        line = f"[{time.monotonic() - self._begun:6.1f} s] {printable(text)}"
+        if self._bar is not None:
+            self._bar.clear()
+        print(line, file=sys.stderr, flush=True)
+        if self._bar is not None:
+            self._bar.refresh()
+
+    def watcher(self) -> Watcher:
+        """For the library."""
+        return Watcher(self.stage, self._progress)
+
+    def _progress(self, problem: Problem) -> None:
+        if self._bar is None:
+            self._bar = tqdm(
+                total=problem.size - 1,
+                unit="node",
+                bar_format="reducing |{bar:24}| {desc}",
+                file=sys.stderr,
+                leave=True,
+            )
+        self._bar.n = problem.size - len(problem.best)
+        elapsed = time.monotonic() - self._begun
+        text = (
+            f"{len(problem.best)} of {problem.size} nodes left, {problem.journal.calls} oracle calls, {elapsed:.0f} s"
+        )
+        self._bar.set_description_str(text, refresh=True)
+
+
+def show_reduction(console: Console, reduction: Reduction) -> None:
+    """The final table."""
+    summary = reduction.summary
+    table = Table(title=f"{_ENDINGS[reduction.status]}", show_header=False, title_justify="left", title_style="bold")
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    operators = ", ".join(summary["operators"][:MOST_ROWS])
+    share = 100 * summary["seconds_in_runtime"] / max(summary["seconds"], 1e-9)
+    rows = {
+        "nodes": f"{summary['nodes_before']} → {summary['nodes_after']}",
+        "operators": operators + (" ..." if len(summary["operators"]) > MOST_ROWS else ""),
+        "fault": summary["signature"],
+        "oracle": summary["oracle"],
+        "1-minimal": "yes: no single node can go" if summary["one_minimal"] else "not shown",
+        "confirmed": "yes: built by the emitted script, judged in a fresh runtime"
+        if summary["confirmed_fresh"]
+        else f"no: {summary.get('not_confirmed', '')}",
+        "fault shows in": summary["reliability"],
+        "oracle calls": f"{summary['oracle_calls']} ({summary['full_model_equivalents']:g} full-model equivalents)",
+        "time": f"{summary['seconds']:.1f} s, {share:.0f} % of it in the runtimes",
+        "suspect": summary["runtime"],
+        "reference": summary["reference"],
+        "browser": summary["browser"],
+        "adapter": _adapter(summary),
+        "written to": str(reduction.folder or ""),
+    }
+    for key, value in rows.items():
+        if value:
+            table.add_row(key, _safe(value))
+    console.print(table)
+
+
+def show_check(console: Console, check: Check) -> None:
+    """Verdict, targets, and a table of differences per output."""
+    verdict = check.golden.verdict
+    for side, facts in check.targets.items():
+        words = [facts.get(key) for key in ("runtime", "version", "provider", "bundle", "browser_version", "adapter")]
+        console.print(f"{side}: {_safe(' '.join(word for word in words if word))}", highlight=False)
+    if verdict.differences:
+        console.print(_differences(verdict.differences))
+    if verdict.outcome is Outcome.FAILS:
+        console.print(f"[bold red]fails[/]: {_safe(str(verdict.signature))}", highlight=False)
+        if verdict.message:
+            console.print(_safe(verdict.message[:2000]), style="dim", highlight=False)
+    elif verdict.outcome is Outcome.PASSES:
+        console.print(f"[bold green]agrees[/]: {len(verdict.differences)} outputs", highlight=False)
+
+
+def show_findings(console: Console, findings: Sequence[Finding]) -> None:
+    """The doctor's table."""
+    table = Table(show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for finding in findings:
+        text = _safe(finding.value)
+        if finding.advice:
+            text += f"\n[yellow]{_safe(finding.advice)}[/]"
+        table.add_row("[green]ok[/]" if finding.ok else "[red]missing[/]", _safe(finding.name), text)
+    console.print(table)
+
+
+def show_oracles(console: Console, oracles: Sequence[OracleSpec]) -> None:
+    """One line each."""
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column()
+    for oracle in oracles:
+        table.add_row(_safe(oracle.name), _safe(f"{oracle.description} ({oracle.reference} | {oracle.suspect})"))
+    console.print(table)
+
+
+def printable(text: str) -> str:
+    """Text from outside with control characters made visible, so that it cannot steer the terminal."""
+    return "".join(char if char.isprintable() or char == "\n" else f"\\x{ord(char):02x}" for char in text)
+
+
+def _safe(text: str) -> str:
+    return escape(printable(text))
+
+
+def _differences(differences: Sequence[Difference]) -> Table:
+    table = Table()
+    table.add_column("output", overflow="fold", min_width=6)
+    table.add_column("type", overflow="fold")
+    for name in ("max diff", "of scale", "wrong", "first"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("verdict", overflow="fold")
+    shown = sorted(differences, key=lambda difference: difference.kind is None)[:MOST_ROWS]
+    for one in shown:
+        measured = one.kind not in (Kind.WRONG_SHAPE, Kind.WRONG_DTYPE)
+        table.add_row(
+            _safe(one.output),
+            _safe(f"{one.dtype} {list(one.shape)}"),
+            f"{one.absolute:.2g}" if measured else "",
+            f"{one.relative:.1e}" if measured else "",
+            f"{one.wrong}/{one.total}" if one.kind and measured else "",
+            _safe(str(list(one.first)).replace(" ", "")) if one.first else "",
+            f"[red]{_safe(one.kind.value)}[/] {_safe(one.note)}" if one.kind else "[green]agrees[/]",
+        )
+    if len(differences) > len(shown):
+        table.caption = f"{len(differences) - len(shown)} more outputs"
+    return table
+
+
+def _adapter(summary: Any) -> str:
+    kind = {"yes": " (software)", "no": " (hardware)"}.get(summary["adapter_software"], "")
+    return f"{summary['adapter']}{kind}" if summary["adapter"] else ""
