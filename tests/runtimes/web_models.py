@@ -120,3 +120,11 @@ def endless() -> RunRequest:
             "step": np.ones(1, np.float32),
         },
     )
+
+
+def slow() -> RunRequest:
+    """Matrix products that keep a software adapter busy for many seconds."""
+    size = 1024
+    x = np.full((size, size), 1 / size, np.float32)
+    nodes = [helper.make_node("MatMul", [f"x{i}", "x0"], [f"x{i + 1}"]) for i in range(40)]
+    return request(nodes, {"x0": x}, {"x40": TensorProto.FLOAT})

@@ -241,6 +241,9 @@ class BrowserHost:
         return tab
 
     async def _shut_down(self) -> None:
+        assert self._lock is not None
+        with contextlib.suppress(asyncio.TimeoutError):  # a cancelled run ends before its browser goes
+            await asyncio.wait_for(self._lock.acquire(), CLOSE_SECONDS)
         for tab in list(self._tabs.values()):
             await self.retire(tab)
         if self._playwright is not None:

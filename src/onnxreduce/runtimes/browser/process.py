@@ -6,6 +6,7 @@ import contextlib
 import os
 import secrets
 import time
+from pathlib import Path
 
 import psutil
 
@@ -22,6 +23,7 @@ class ProcessTree:
     def __init__(self) -> None:
         self._mark = f"--onnxreduce-browser={secrets.token_hex(8)}"
         self._roots: list[psutil.Process] = []
+        self.profile: Path | None = None  # the browser's temporary folder
 
     @property
     def flag(self) -> str:
@@ -35,6 +37,10 @@ class ProcessTree:
         except psutil.Error:
             return
         self._roots = [process for process in below if self._mark in _command_line(process)]
+        for process in self._roots:
+            for word in _command_line(process):
+                if word.startswith("--user-data-dir="):
+                    self.profile = Path(word.partition("=")[2])
 
     def members(self) -> list[psutil.Process]:
         """All processes of the browser that live now."""

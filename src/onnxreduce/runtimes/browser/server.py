@@ -77,12 +77,10 @@ class LocalServer:
         self._port = self._runner.addresses[0][1]
 
     async def close(self) -> None:
-        """Stop listening and drop everything."""
+        """Stop listening."""
         if self._runner is not None:
             await self._runner.cleanup()
             self._runner = None
-        self._blobs.clear()
-        self._results.clear()
 
     def url(self, *parts: str) -> str:
         """The address of a path, secret included."""

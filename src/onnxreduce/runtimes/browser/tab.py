@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import shutil
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -21,6 +22,7 @@ from onnxreduce.runtimes.browser.server import LocalServer
 LAUNCH_SECONDS = 60.0  # a cold start from a slow disk; 0.1-0.6 s is usual
 FRAMES_PER_TAB = 200  # what a frame leaves behind in the page goes only with the page
 CLOSE_SECONDS = 5.0
+PROFILE_SECONDS = 2.0  # Playwright needs some 10 ms after the browser is gone
 
 
 class TabDeadError(Exception):
@@ -137,9 +139,20 @@ class Tab:
         self._tree.kill()
         browser, self._browser = self._browser, None
         if browser is not None:
-            # Playwright then removes the browser's temporary profile.
             with contextlib.suppress(PlaywrightError, asyncio.TimeoutError):
                 await asyncio.wait_for(browser.close(), CLOSE_SECONDS)
+        await self._lose_profile()
+
+    async def _lose_profile(self) -> None:
+        """Wait until Playwright has removed the temporary folders that it made for the browser."""
+        profile = self._tree.profile
+        if profile is None:
+            return
+        for _ in range(int(PROFILE_SECONDS / 0.01)):
+            if not profile.exists():
+                return
+            await asyncio.sleep(0.01)
+        shutil.rmtree(profile, ignore_errors=True)
 
     async def _launch(self, engine: BrowserType, browser: Browser, *, headed: bool) -> PlaywrightBrowser:
         async def launch(sandbox: bool) -> PlaywrightBrowser:
