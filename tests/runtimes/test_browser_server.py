@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import http.client
+import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
-
 
 from onnxreduce.graph.tensors import Blob
 from onnxreduce.runtimes.browser.server import LocalServer
@@ -185,8 +185,6 @@ def loop_expect(server: LocalServer, loop: asyncio.AbstractEventLoop, job: str) 
 
 
 def test_a_truncated_result_is_not_one(tmp_path: Path) -> None:
-    import socket
-
     with serving(tmp_path) as (server, loop, _), loop_expect(server, loop, "7") as future:
         netloc = urlsplit(server.origin)
 

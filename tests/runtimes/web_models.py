@@ -20,7 +20,7 @@ def request(
     external: Mapping[str, np.ndarray] | None = None,
     opset: int = 18,
 ) -> RunRequest:
-    """A request for a graph of `nodes`; `outputs` gives element types, `external` weights that lie outside the model."""
+    """A request for a graph of `nodes`; `outputs` gives element types, `external` weights outside the model."""
     stored = {name: StoredTensor.from_array(array) for name, array in feeds.items()}
     initializers = [numpy_helper.from_array(array, name) for name, array in (weights or {}).items()]
     for name, array in (external or {}).items():
