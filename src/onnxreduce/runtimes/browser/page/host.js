@@ -6,7 +6,9 @@ import { BlobCache } from './blobs.js';
 import { ModuleCache } from './modules.js';
 import { adapterFacts } from './devices.js';
 
-const BLOB_CACHE_BYTES = 1 << 30; // weights of a mid-size model; a larger blob is fetched again for each run
+// A quarter of the machine's memory, as far as the browser tells (GiB, rounded), and 2 GiB at most: with them a model's
+// weights travel once. What does not fit is fetched again for each run.
+const BLOB_CACHE_BYTES = Math.min(2 ** 31, (navigator.deviceMemory ?? 4) * 2 ** 28);
 
 const root = new URL('..', location.href);
 const blobs = new BlobCache(new URL('blob/', root), BLOB_CACHE_BYTES);
