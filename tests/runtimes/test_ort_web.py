@@ -161,6 +161,13 @@ def test_a_model_that_cannot_be_loaded_is_a_create_error(runtime: Make, target: 
     assert web.run(add(), timeout=SECONDS).status is Status.OK
 
 
+def test_old_builds_throw_numbers_and_still_tell_why(runtime: Make) -> None:
+    unknown = request([helper.make_node("NoSuchOperator", ["x"], ["y"])], {"x": np.zeros(1, np.float32)}, {"y": 1})
+    result = runtime("ort-web@1.22.0/wasm").run(unknown, timeout=SECONDS)
+    assert result.status is Status.CREATE_ERROR
+    assert "No Op registered for NoSuchOperator" in result.message
+
+
 def test_wrong_feeds_are_a_run_error(runtime: Make) -> None:
     asked = add()
     result = runtime(WASM).run(RunRequest(asked.model, {}, ["y"]), timeout=SECONDS)

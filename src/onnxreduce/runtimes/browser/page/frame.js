@@ -3,6 +3,7 @@
 
 import { ConsoleWatch } from './console.js';
 import { DeviceWatch, nextTask } from './devices.js';
+import { errorText } from './errors.js';
 import { shareModules } from './modules.js';
 import { fromTensor, toTensor } from './tensors.js';
 
@@ -36,7 +37,7 @@ async function start(given, anchorModel, modules) {
     if (!keepsAnchor()) await anchor.release();
     await devices.drain();
   } catch (error) {
-    return { error: errorText(error), console: messages.take() };
+    return { error: errorText(error, wasm.memories), console: messages.take() };
   }
   return {
     seconds: (performance.now() - begun) / 1000,
@@ -76,7 +77,7 @@ async function run(job, bytes) {
   }
   report.deviceErrors = devices.take();
   report.console = messages.take();
-  report.wasmBytes = wasm.bytes();
+  report.wasmBytes = [...wasm.memories].reduce((sum, memory) => sum + memory.buffer.byteLength, 0);
   if (report.status === 'ok' && report.deviceErrors.length) report.status = 'shader error';
   return { report, buffers };
 }
@@ -113,7 +114,7 @@ async function evaluate(job, bytes, report, buffers) {
     try {
       await session.release();
     } catch (error) {
-      report.dirty = errorText(error);
+      report.dirty = errorText(error, wasm.memories);
     }
   }
   await devices.drain();
@@ -121,16 +122,9 @@ async function evaluate(job, bytes, report, buffers) {
 
 function fail(report, status, error) {
   report.status = status;
-  report.message = errorText(error);
+  report.message = errorText(error, wasm.memories);
   // A trap says that the instance is broken, by this model or by one before it.
   report.trap = error instanceof WebAssembly.RuntimeError || error instanceof RangeError || /Aborted\(/.test(report.message);
-}
-
-/** @param {unknown} error */
-function errorText(error) {
-  if (typeof error === 'number') return `C++ exception thrown as the bare number ${error}`;
-  if (!(error instanceof Error)) return String(error);
-  return error.name === 'Error' ? error.message : `${error.name}: ${error.message}`;
 }
 
 /** Free what does not go with the frame itself. */

@@ -24,7 +24,7 @@ export class ModuleCache {
  * Make this frame's runtime use shared modules: where it fetches and instantiates a `.wasm` file it gets the module
  * that the host page has compiled already.
  * @param {ModuleCache} cache
- * @returns {{files: string[], bytes: () => number}} names of the files used, and the size of their memories in bytes
+ * @returns {{files: string[], memories: Set<WebAssembly.Memory>}} names of the files used, and their memories
  */
 export function shareModules(cache) {
   const files = [];
@@ -61,6 +61,5 @@ export function shareModules(cache) {
     return result;
   };
 
-  const bytes = () => [...memories].reduce((sum, memory) => sum + memory.buffer.byteLength, 0);
-  return { files, bytes };
+  return { files, memories };
 }

@@ -1,0 +1,52 @@
+// Words for whatever a runtime throws.
+
+const WORDS = 32; // of 4 bytes that are looked at in an exception object; onnxruntime's own has about 20
+const LONGEST = 4096; // bytes of a text that are read
+const SHORTEST = 8; // of a text that is one, and no chance
+
+/**
+ * @param {unknown} error
+ * @param {Iterable<WebAssembly.Memory>} memories of the runtime that threw it
+ * @returns {string}
+ */
+export function errorText(error, memories = []) {
+  if (typeof error === 'number') {
+    const text = exceptionText(error, memories);
+    return `C++ exception${text ? `: ${text}` : ' without a text'}`;
+  }
+  if (!(error instanceof Error)) return String(error);
+  return error.name === 'Error' ? error.message : `${error.name}: ${error.message}`;
+}
+
+/**
+ * What a C++ exception says. Builds without exception support in JavaScript throw its address. Its class is not known,
+ * but onnxruntime's keep their words in strings that the object points to, and the longest of them is the message.
+ * @param {number} address
+ * @param {Iterable<WebAssembly.Memory>} memories
+ */
+function exceptionText(address, memories) {
+  let longest = '';
+  for (const { buffer } of memories) {
+    const bytes = new Uint8Array(buffer);
+    const view = new DataView(buffer);
+    for (let i = 0; i < WORDS && address + 4 * i + 4 <= bytes.length; i++) {
+      const text = textAt(bytes, view.getUint32(address + 4 * i, true));
+      if (text.length > longest.length) longest = text;
+    }
+  }
+  return longest;
+}
+
+/**
+ * The printable text that ends with a zero byte at a place, or nothing.
+ * @param {Uint8Array} bytes
+ * @param {number} start
+ */
+function textAt(bytes, start) {
+  let end = start;
+  while (end < bytes.length && end - start < LONGEST && isPrintable(bytes[end])) end++;
+  if (end - start < SHORTEST || (bytes[end] !== 0 && end - start < LONGEST)) return '';
+  return new TextDecoder().decode(bytes.slice(start, end)); // a copy: the memory may be a shared one
+}
+
+const isPrintable = (byte) => byte >= 0x20 || byte === 0x09 || byte === 0x0a;
