@@ -50,8 +50,12 @@ class Signature:
 
 _RULES = (
     (re.compile(r"https?://\S+"), ""),
-    (re.compile(r"(/[\w.+-]+)+/([\w.-]+:\d+)"), ""),
-    (re.compile(r"Name:\s*'[^']*'"), "Name:'…'"),
+    (re.compile(r"\b(Load model from) .*? (failed)"), r"\1 … \2"),
+    (re.compile(r"Name:\s*'.*?' (?=Status Message:)"), "Name:'…' "),
+    (re.compile(r"\bwith name '.*'$"), "with name '…'"),
+    (re.compile(r"\b([Nn]ode) ?\(.*?\)(?=\.?$| Op \()"), r"\1 (…)"),
+    (re.compile(r"\bIn Node, \(.*\) -> \(.*?\) , Error"), "In Node, Error"),
+    (re.compile(r"(?<![\w.])([A-Za-z]:)?([/\\][\w.+-]+){2,}(:\d+)?"), "…"),
     (re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`"), "'…'"),
     (re.compile(r"\b0x[0-9a-fA-F]+\b"), "#"),
     (re.compile(r"[-+]?\b\d+(\.\d+)?([eE][-+]?\d+)?\b"), "#"),
