@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from onnxreduce.errors import BadInputError
-from onnxreduce.oracle.comparison import Tolerance
+from onnxreduce.oracle.comparison import RELATIVE, Tolerance
 from onnxreduce.runtimes.target import Target
 
 if sys.version_info >= (3, 11):
@@ -18,6 +19,15 @@ else:
     import tomli as tomllib
 
 _KEYS = {"description", "reference", "suspect", "tolerance", "timeout"}
+_DTYPES = (
+    *RELATIVE,
+    "float8_e4m3fn",
+    "float8_e4m3fnuz",
+    "float8_e5m2",
+    "float8_e5m2fnuz",
+    "float8_e8m0fnu",
+    "float4_e2m1fn",
+)
 
 
 @dataclass(frozen=True)
@@ -54,7 +64,7 @@ def shipped() -> dict[str, Path]:
 def find(name: str) -> OracleSpec:
     """The oracle of a shipped name or of a TOML file; raises BadInputError that lists the known ones."""
     path = Path(name)
-    if path.suffix == ".toml":
+    if name.endswith(".toml"):
         if not path.is_file():
             raise BadInputError(f"oracle file {name} does not exist")
         return read(path)
@@ -79,23 +89,32 @@ def read(path: Path) -> OracleSpec:
         if not isinstance(data.get(key), str):
             raise BadInputError(f'oracle file {path}: {key} = "TARGET" is missing')
     timeout = data.get("timeout")
-    if timeout is not None and not (isinstance(timeout, (int, float)) and timeout > 0):
+    if timeout is not None and not (_is_number(timeout) and timeout > 0):
         raise BadInputError(f"oracle file {path}: timeout is a number of seconds above 0")
-    return OracleSpec(
-        path.stem,
-        Target.parse(data["reference"]),
-        Target.parse(data["suspect"]),
-        str(data.get("description", "")),
-        _tolerance(path, data.get("tolerance", {})),
-        timeout,
-    )
+    if not isinstance(data.get("description", ""), str):
+        raise BadInputError(f"oracle file {path}: description is a text")
+    try:
+        reference, suspect = Target.parse(data["reference"]), Target.parse(data["suspect"])
+    except BadInputError as error:
+        raise BadInputError(f"oracle file {path}: {error}") from error
+    tolerance = _tolerance(path, data.get("tolerance", {}))
+    return OracleSpec(path.stem, reference, suspect, data.get("description", ""), tolerance, timeout)
 
 
 def _tolerance(path: Path, table: Mapping[str, Any]) -> Tolerance:
     if not isinstance(table, Mapping):
         raise BadInputError(f"oracle file {path}: tolerance is a table of numbers by dtype")
     for key, value in table.items():
-        if not isinstance(value, (int, float)) or isinstance(value, bool) or value < 0:
+        if key not in _DTYPES and key not in ("absolute", "*"):
+            raise BadInputError(
+                f"oracle file {path}: unknown key tolerance.{key}; known: {', '.join(_DTYPES)}, absolute, and '*' for "
+                "the other dtypes"
+            )
+        if not _is_number(value) or value < 0:
             raise BadInputError(f"oracle file {path}: tolerance.{key} is a number of at least 0")
     relative = {key: float(value) for key, value in table.items() if key != "absolute"}
     return Tolerance(relative, float(table.get("absolute", Tolerance().absolute)))
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)

@@ -27,7 +27,10 @@ class Target:
         match = _GRAMMAR.fullmatch(text.strip())
         if match is None:
             raise BadInputError(f"target {text!r} is not of the form runtime[@version][/provider][?key=value&...]")
-        pairs = parse_qsl(match["options"] or "", keep_blank_values=True, strict_parsing=bool(match["options"]))
+        try:
+            pairs = parse_qsl(match["options"] or "", keep_blank_values=True, strict_parsing=bool(match["options"]))
+        except ValueError:
+            raise BadInputError(f"target {text!r}: options are of the form ?key=value&key=value") from None
         return cls(match["runtime"], match["version"], match["provider"], dict(pairs))
 
     def with_version(self, version: str) -> Target:
