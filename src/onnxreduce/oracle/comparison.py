@@ -15,6 +15,8 @@ from onnxreduce.oracle.signature import Kind
 
 MASK_MAGNITUDE = 1e9
 """Values from here on are fills of attention masks and the like: they do not set a tensor's scale."""
+MASK_MAGNITUDES = {"float16": 65504.0}
+"""The same for types that do not reach so far: their largest value."""
 
 RELATIVE = {"float64": 1e-6, "float32": 2e-3, "float16": 2e-2, "bfloat16": 1e-1}
 """Default tolerance by dtype, as a share of the tensor's scale: about ten times what healthy providers differ by."""
@@ -85,9 +87,10 @@ def compare(output: str, expected: np.ndarray, actual: np.ndarray | None, tolera
 
 def _floating(agreeing: Difference, expected: np.ndarray, actual: np.ndarray, tolerance: Tolerance) -> Difference:
     relative = tolerance.for_dtype(expected.dtype)
+    fill = MASK_MAGNITUDES.get(expected.dtype.name, MASK_MAGNITUDE)
     expected, actual = _wide(expected), _wide(actual)
     finite = np.isfinite(expected)
-    scale = _scale(np.abs(expected[finite]))
+    scale = _scale(np.abs(expected[finite]), fill)
     with np.errstate(invalid="ignore", over="ignore"):
         distance = np.abs(actual - expected)
     same = (expected == actual) | (np.isnan(expected) & np.isnan(actual))
@@ -127,8 +130,8 @@ def _exact(agreeing: Difference, expected: np.ndarray, actual: np.ndarray) -> Di
     )
 
 
-def _scale(magnitudes: np.ndarray) -> float:
-    ordinary = magnitudes[magnitudes < MASK_MAGNITUDE]
+def _scale(magnitudes: np.ndarray, fill: float) -> float:
+    ordinary = magnitudes[magnitudes < fill]
     return float((ordinary if ordinary.size else magnitudes).max(initial=0.0))
 
 

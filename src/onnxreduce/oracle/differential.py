@@ -11,7 +11,7 @@ from onnxreduce.errors import BadInputError
 from onnxreduce.graph.candidate import Candidate
 from onnxreduce.graph.tensors import StoredTensor
 from onnxreduce.oracle.comparison import UNSTABLE, Difference, Tolerance, compare
-from onnxreduce.oracle.signature import Kind, Signature, normalised
+from onnxreduce.oracle.signature import WRONG_VALUES, Kind, Signature, normalised
 from onnxreduce.oracle.verdict import Golden, Outcome, Verdict
 from onnxreduce.runtimes.base import RunResult, Runtime, Status, request
 
@@ -87,6 +87,8 @@ class DifferentialOracle:
             noise = self._noise(right, recorded())
             self.tolerance = replace(self.tolerance, noise=noise)
         verdict = self._verdict(candidate, right.outputs, result, right.seconds + result.seconds)
+        if recorded is None and verdict.signature is not None and verdict.signature.kind in WRONG_VALUES:
+            self._refuse_unstable(right, self.reference.run(asked, timeout=self.timeout, fresh=True))
         if self._given_timeout is None and result.status is not Status.HANG:
             self.timeout = max(SHORTEST_TIMEOUT, TIMEOUT_FACTOR * max(right.seconds, result.seconds))
         return Golden(verdict, noise, self.timeout)
@@ -122,6 +124,16 @@ class DifferentialOracle:
         return Verdict(
             Outcome.FAILS, Signature(next(kind for kind in order if kind in kinds)), differences, "", seconds
         )
+
+    def _refuse_unstable(self, right: RunResult, again: RunResult) -> None:
+        """Where there is no second way to run the reference, it should at least agree with itself."""
+        for name, array in right.outputs.items():
+            difference = compare(name, array, again.outputs.get(name), self.tolerance)
+            if again.status is not Status.OK or difference.kind is not None:
+                raise BadInputError(
+                    f"the reference is unstable: output {name!r} under {right_name(self.reference)} differs from one "
+                    "run to the next; choose other inputs or another reference"
+                )
 
     def _noise(self, right: RunResult, recorded: Mapping[str, StoredTensor]) -> float:
         noise = 0.0
