@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from onnx import ModelProto, ValueInfoProto, helper
 
 from onnxreduce.graph.index import GraphIndex
 from onnxreduce.graph.model import Model, external_location
 from onnxreduce.graph.tensors import Blob, StoredTensor
+from onnxreduce.graph.walk import functions_of
 
 
 @dataclass(frozen=True)
@@ -34,23 +35,34 @@ class Candidate:
 
 def whole(model: Model, feeds: Mapping[str, StoredTensor]) -> Candidate:
     """The model itself with its own graph outputs."""
-    return Candidate(model, feeds, [value.name for value in model.proto.graph.output], tuple(range(len(model.proto.graph.node))))
+    return Candidate(
+        model, feeds, [value.name for value in model.proto.graph.output], tuple(range(len(model.proto.graph.node)))
+    )
 
 
 def leaves(index: GraphIndex, nodes: Collection[int]) -> list[str]:
-    """Values that the kept nodes produce and none of them reads, in file order.
+    """Outputs of a candidate, in file order: values of the kept nodes that none of them reads, and graph outputs.
 
-    Values that nothing read in the original either (unused outputs of an operator) are left out, unless a kept node
-    would end with no output at all.
+    A graph output stays one although a kept node reads it: so a candidate is the original less the deleted nodes, with
+    the same barriers to fusion, and a fault that shows only there is not lost with the first deletion. Values that
+    nothing read in the original either (unused outputs of an operator) are left out, unless a kept node would end with
+    no output at all. Values that are no tensors are outputs only when there is no other.
     """
     kept = set(nodes)
     found: list[str] = []
+    others: list[str] = []
     for at in sorted(kept):
-        unread = [v for v in index.writes[at] if index.promotable(v) and not any(r in kept for r in index.consumers.get(v, ()))]
-        wanted = [v for v in unread if v in index.consumers or v in index.graph_outputs]
-        used = any(r in kept for v in index.writes[at] for r in index.consumers.get(v, ()))
-        found.extend(wanted or ([] if used else unread[:1]))
-    return found
+        read = {value for value in index.writes[at] if any(r in kept for r in index.consumers.get(value, ()))}
+        free = [value for value in index.writes[at] if value not in read]
+        wanted = [
+            value
+            for value in index.writes[at]
+            if value in index.graph_outputs or (value in index.consumers and value not in read)
+        ]
+        wanted = wanted or ([] if read else free[:1])
+        found.extend(value for value in wanted if index.promotable(value))
+        others.extend(value for value in wanted if not index.promotable(value))
+    return found or others[-1:]
 
 
 def cut(
@@ -67,9 +79,19 @@ def cut(
     """
     kept = index.closed(nodes)
     outputs = leaves(index, kept) if outputs is None else list(outputs)
+    candidate = part(index, kept, recorded)
+    for value in outputs:
+        candidate.model.proto.graph.output.append(_output_info(index, value, recorded.get(value)))
+    expected = {value: recorded[value] for value in outputs if value in recorded}
+    return replace(candidate, outputs=outputs, expected=expected if len(expected) == len(outputs) else None)
+
+
+def part(index: GraphIndex, kept: Sequence[int], recorded: Mapping[str, StoredTensor]) -> Candidate:
+    """The given nodes without an output, as `cut` makes them. The caller sees to it that groups are whole."""
     produced = {value for at in kept for value in index.writes[at]}
     needed = dict.fromkeys(value for at in kept for value in index.reads[at] if value not in produced)
-    proto = _frame(index.model.proto)
+    vague = any(at in index.with_bodies for at in kept)
+    proto = _frame(index, kept)
     graph = proto.graph
     graph.node.extend(index.nodes[at] for at in kept)
     feeds: dict[str, StoredTensor] = {}
@@ -85,12 +107,8 @@ def cut(
                 graph.input.append(index.graph_inputs[value])
         else:
             feeds[value] = recorded[value]
-            graph.input.append(index.graph_inputs.get(value) or value_info(value, recorded[value]))
-    for value in outputs:
-        known = index.graph_outputs.get(value)
-        graph.output.append(known if known is not None else value_info(value, recorded[value]))
-    expected = {value: recorded[value] for value in outputs}
-    return Candidate(Model(proto, external, index.model.path), feeds, outputs, kept, expected)
+            graph.input.append(_input_info(index, value, recorded[value], vague))
+    return Candidate(Model(proto, external, index.model.path), feeds, [], tuple(kept))
 
 
 def value_info(name: str, tensor: StoredTensor) -> ValueInfoProto:
@@ -98,9 +116,48 @@ def value_info(name: str, tensor: StoredTensor) -> ValueInfoProto:
     return helper.make_tensor_value_info(name, tensor.elem_type, tensor.shape)
 
 
-def _frame(proto: ModelProto) -> ModelProto:
+def _input_info(index: GraphIndex, value: str, tensor: StoredTensor, vague: bool) -> ValueInfoProto:
+    """The type of a promoted value. With `vague`, dimensions that the model leaves open stay open.
+
+    Where a body is near, a whole shape can make type inference refuse the branch that is not taken.
+    """
+    known = index.graph_inputs.get(value)
+    if known is not None and _fits(known, tensor):
+        return known
+    declared = index.declared.get(value)
+    if not vague:
+        return value_info(value, tensor)
+    if declared is not None and _fits(declared, tensor):
+        return declared
+    return helper.make_tensor_value_info(value, tensor.elem_type, [None] * len(tensor.shape))
+
+
+def _output_info(index: GraphIndex, value: str, tensor: StoredTensor | None) -> ValueInfoProto:
+    known = index.graph_outputs.get(value)
+    if tensor is None:
+        return known or index.declared.get(value) or ValueInfoProto(name=value)
+    return known if known is not None and _fits(known, tensor) else value_info(value, tensor)
+
+
+def _fits(known: ValueInfoProto, tensor: StoredTensor) -> bool:
+    """Whether a declaration is complete and true: files declare shapes that runtimes only warn of."""
+    kind = known.type.tensor_type
+    return (
+        kind.elem_type == tensor.elem_type
+        and kind.HasField("shape")
+        and len(kind.shape.dim) == len(tensor.shape)
+        and all(
+            not dim.HasField("dim_value") or dim.dim_value == size
+            for dim, size in zip(kind.shape.dim, tensor.shape, strict=True)
+        )
+    )
+
+
+def _frame(index: GraphIndex, kept: Sequence[int]) -> ModelProto:
+    proto = index.model.proto
     frame = ModelProto(ir_version=proto.ir_version, producer_name="onnxreduce")
     frame.opset_import.extend(proto.opset_import)
-    frame.functions.extend(proto.functions)
+    if proto.functions:
+        frame.functions.extend(functions_of(proto, (index.nodes[at] for at in kept)))
     frame.graph.name = "reduced"
     return frame

@@ -1,14 +1,18 @@
-"""An index over a normalised graph: who produces and who reads each value. Built once, then every candidate is cheap."""
+"""An index over a normalised graph: who produces and who reads each value.
+
+Built once; then every candidate is cheap.
+"""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Collection, Iterable, Sequence
 
 import onnx
 from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto
 
 from onnxreduce.graph.model import Model
-from onnxreduce.graph.walk import read_names
+from onnxreduce.graph.walk import read_names, subgraphs_of
 
 
 class GraphIndex:
@@ -35,6 +39,8 @@ class GraphIndex:
             for name in names:
                 self.consumers.setdefault(name, []).append(at)
         self.declared = declared_types(model.proto)
+        self.with_bodies: set[int] = {at for at, node in enumerate(self.nodes) if any(subgraphs_of(node))}
+        self._no_tensors: set[str] = {value for value in self.producer if not _may_be_tensor(self.declared.get(value))}
         self._group = self._groups()
 
     def __len__(self) -> int:
@@ -47,8 +53,14 @@ class GraphIndex:
 
     def promotable(self, value: str) -> bool:
         """Whether a value can become a graph input: it is a tensor, or nothing is known against it."""
-        declared = self.declared.get(value)
-        return declared is None or declared.type.WhichOneof("value") in (None, "tensor_type")
+        return value not in self._no_tensors
+
+    def hold(self, values: Iterable[str]) -> None:
+        """Learn from the recording that values are no tensors: what writes and reads them stays together now."""
+        new = set(values) - self._no_tensors
+        if new:
+            self._no_tensors |= new
+            self._group = self._groups()
 
     def ancestors(self, values: Iterable[str]) -> set[int]:
         """Positions of all nodes that the given values depend on."""
@@ -84,9 +96,7 @@ class GraphIndex:
 
     def _groups(self) -> dict[int, tuple[int, ...]]:
         members: dict[int, set[int]] = {}
-        for value in self.producer:
-            if self.promotable(value):
-                continue
+        for value in self._no_tensors & self.producer.keys():
             joined: set[int] = set()
             for at in (self.producer[value], *self.consumers.get(value, ())):
                 joined |= members.get(at, {at})
@@ -95,11 +105,13 @@ class GraphIndex:
         return {at: tuple(sorted(group)) for at, group in members.items()}
 
 
+def _may_be_tensor(declared: ValueInfoProto | None) -> bool:
+    return declared is None or declared.type.WhichOneof("value") in (None, "tensor_type")
+
+
 def declared_types(proto: ModelProto) -> dict[str, ValueInfoProto]:
     """Types by value name: what the file declares, completed by onnx's shape inference where that works."""
-    try:
+    with contextlib.suppress(Exception):  # inference is a help, not a condition: operators may be unknown to onnx
         proto = onnx.shape_inference.infer_shapes(proto)
-    except Exception:  # inference is a help, not a condition: operators may be unknown to onnx
-        pass
     graph = proto.graph
     return {value.name: value for values in (graph.value_info, graph.input, graph.output) for value in values}

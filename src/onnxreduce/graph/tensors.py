@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import mmap
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -70,16 +72,31 @@ class Blob:
         return memoryview(mapped)[self.offset - start :]
 
 
+_PACKED_BITS = {"INT4": 4, "UINT4": 4, "FLOAT4E2M1": 4, "INT2": 2, "UINT2": 2, "FLOAT6E2M3": 6, "FLOAT6E3M2": 6}
+
+
+def raw_length(elem_type: int, shape: Sequence[int]) -> int:
+    """Bytes of a tensor in ONNX `raw_data` layout. `elem_type` is known to onnx and not STRING."""
+    elements = math.prod(shape)
+    bits = _PACKED_BITS.get(TensorProto.DataType.Name(elem_type))
+    if bits is not None:
+        return -(-elements * bits // 8)
+    return elements * int(onnx.helper.tensor_dtype_to_np_dtype(elem_type).itemsize)
+
+
 @dataclass(frozen=True, eq=False)
 class StoredTensor:
-    """A tensor whose content is a `Blob` in ONNX `raw_data` layout (little-endian, 4-bit types packed).
+    """A tensor whose content is a `Blob` in ONNX `raw_data` layout (little-endian, types below a byte packed).
 
-    `elem_type` is an `onnx.TensorProto` data type number. Strings are held as a UTF-8 JSON list.
+    `elem_type` is an `onnx.TensorProto` data type number. Strings are held as a JSON list; bytes
+    that are not UTF-8 become lone surrogates there (Python's `surrogateescape`), so that none is lost. `code` is an
+    expression over numpy that gives exactly this content, where it was made by one.
     """
 
     elem_type: int
     shape: tuple[int, ...]
     blob: Blob
+    code: str | None = None
 
     @classmethod
     def from_array(cls, array: np.ndarray) -> StoredTensor:
@@ -88,8 +105,9 @@ class StoredTensor:
         Raises TypeError when numpy's dtype has no ONNX counterpart.
         """
         if array.dtype.kind in "OSU":
-            texts = [t.decode() if isinstance(t, bytes) else str(t) for t in array.ravel().tolist()]
-            return cls(TensorProto.STRING, array.shape, Blob.from_bytes(json.dumps(texts).encode()))
+            return cls(TensorProto.STRING, array.shape, _strings(array.ravel().tolist()))
+        if array.dtype.byteorder == ">":
+            array = array.astype(array.dtype.newbyteorder("<"))
         try:
             proto = numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape))
         except (KeyError, ValueError) as error:
@@ -103,15 +121,15 @@ class StoredTensor:
             texts = np.empty(self.size, dtype=object)
             texts[:] = json.loads(bytes(self.blob.view()))
             return texts.reshape(self.shape)
+        if TensorProto.DataType.Name(self.elem_type) in _PACKED_BITS:
+            return numpy_helper.to_array(self.to_proto(""))
         dtype = onnx.helper.tensor_dtype_to_np_dtype(self.elem_type)
-        if self.blob.length == self.size * dtype.itemsize:
-            return np.frombuffer(self.blob.view(), dtype=dtype).reshape(self.shape)
-        return numpy_helper.to_array(self.to_proto(""))  # packed 4-bit types
+        return np.frombuffer(self.blob.view(), dtype=dtype).reshape(self.shape)
 
     @property
     def size(self) -> int:
         """Number of elements."""
-        return int(np.prod(self.shape, dtype=np.int64))
+        return math.prod(self.shape)
 
     @property
     def dtype_name(self) -> str:
@@ -122,7 +140,8 @@ class StoredTensor:
         """A `TensorProto` with the content inline."""
         proto = TensorProto(name=name, data_type=self.elem_type, dims=self.shape)
         if self.elem_type == TensorProto.STRING:
-            proto.string_data.extend(text.encode() for text in json.loads(bytes(self.blob.view())))
+            texts = json.loads(bytes(self.blob.view()))
+            proto.string_data.extend(text.encode("utf-8", "surrogateescape") for text in texts)
         else:
             proto.raw_data = bytes(self.blob.view())
         return proto
@@ -131,7 +150,15 @@ class StoredTensor:
     def from_proto(cls, proto: TensorProto) -> StoredTensor:
         """Hold the content of a `TensorProto` whose data is inline, whichever of its fields carries it."""
         if proto.data_type == TensorProto.STRING:
-            texts = json.dumps([text.decode("utf-8", "replace") for text in proto.string_data])
-            return cls(proto.data_type, tuple(proto.dims), Blob.from_bytes(texts.encode()))
-        raw = proto.raw_data if proto.HasField("raw_data") else numpy_helper.from_array(numpy_helper.to_array(proto)).raw_data
+            return cls(proto.data_type, tuple(proto.dims), _strings(proto.string_data))
+        raw = (
+            proto.raw_data
+            if proto.HasField("raw_data")
+            else numpy_helper.from_array(numpy_helper.to_array(proto)).raw_data
+        )
         return cls(proto.data_type, tuple(proto.dims), Blob.from_bytes(raw))
+
+
+def _strings(texts: Iterable[bytes | str]) -> Blob:
+    decoded = [t.decode("utf-8", "surrogateescape") if isinstance(t, bytes) else str(t) for t in texts]
+    return Blob.from_bytes(json.dumps(decoded).encode())
