@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +13,8 @@ from onnx import TensorProto, helper
 from onnxreduce.graph.tensors import Blob, StoredTensor
 
 _CONSOLE_LINES = 20  # quoted in a message; a broken model can repeat itself a thousand times
+
+_LOG_PREFIX = re.compile(r"\[[VIWEF]:onnxruntime:[^]]*\] ")  # severity, logger, place in the source
 
 _WEB_TYPES: dict[int, str] = {
     TensorProto.FLOAT: "float32",
@@ -42,8 +45,8 @@ def unpack(body: bytearray) -> tuple[dict[str, Any], memoryview]:
     """Header and buffers of a posted result; raises ValueError when it is not one."""
     length = int.from_bytes(body[:4], "little")
     header = json.loads(body[4 : 4 + length])
-    if not isinstance(header, dict):
-        raise ValueError("the result's header is no JSON object")
+    if len(body) < 4 + length or not isinstance(header, dict):
+        raise ValueError("the result has no whole header")
     return header, memoryview(body)[4 + length :]
 
 
@@ -62,14 +65,19 @@ def message_of(header: Mapping[str, Any]) -> str:
     """The error text of a run: what was thrown, then device errors, then console lines that say something else."""
     if header["status"] == "ok":
         return ""
-    parts = [header["message"]] if header["message"] else []
-    for line in [*header["deviceErrors"], *header["console"][:_CONSOLE_LINES]]:
-        line = line.strip()
-        # The runtime prints device errors to the console too, some with words around them.
-        said = any(line in part or part.partition(": ")[2].strip() in line for part in parts if part)
-        if line and not said:
-            parts.append(line)
-    return "\n".join(parts)
+    errors = [text for text in dict.fromkeys([header["message"], *header["deviceErrors"]]) if text]
+    lines = []
+    for line in header["console"][:_CONSOLE_LINES]:
+        # The runtime prints most errors to the console too, with other words around them.
+        core = _LOG_PREFIX.sub("", line)
+        if not any(core in error or _without_class(error) in line for error in errors):
+            lines.append(line)
+    return "\n".join([*errors, *lines])
+
+
+def _without_class(text: str) -> str:
+    before, colon, after = text.partition(": ")
+    return after if colon and before.isidentifier() else text
 
 
 def _array(elem_type: int, shape: tuple[int, ...], data: memoryview) -> np.ndarray:

@@ -1,3 +1,7 @@
+// onnxruntime colours its log lines and dates them; neither belongs into a message that is to be compared.
+const COLOURS = /\x1b\[[0-9;]*m/g;
+const DATE = /^\d{4}-\d\d-\d\d [0-9:.]+ /;
+
 /** Collects what the runtime says on the console, and errors that nobody caught. */
 export class ConsoleWatch {
   constructor() {
@@ -10,8 +14,9 @@ export class ConsoleWatch {
     window.addEventListener('unhandledrejection', ({ reason }) => this.add(`unhandled rejection: ${reason}`));
   }
 
-  /** @param {string} line */
-  add(line) {
+  /** @param {string} text */
+  add(text) {
+    const line = text.replaceAll(COLOURS, '').replace(DATE, '').trim();
     if (this.lines.length < 100 && !this.lines.includes(line)) this.lines.push(line);
   }
 
