@@ -6,7 +6,7 @@ from onnxreduce.graph.prepare import InputOptions
 from onnxreduce.oracle.build import Setup
 from onnxreduce.oracle.spec import OracleSpec
 from onnxreduce.oracle.verdict import Outcome, Verdict
-from onnxreduce.reduction.driver import Watcher
+from onnxreduce.reduction.driver import Shrinks, Watcher
 from onnxreduce.reduction.problem import Budget
 from onnxreduce.reduction.result import DoesNotFailError, Reduction, Status
 
@@ -22,6 +22,7 @@ __all__ = [
     "Reduction",
     "Setup",
     "SetupError",
+    "Shrinks",
     "Status",
     "Verdict",
     "Watcher",

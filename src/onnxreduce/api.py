@@ -14,11 +14,11 @@ from onnxreduce.graph.prepare import GivenInputs, InputOptions, prepare
 from onnxreduce.oracle import spec as specs
 from onnxreduce.oracle.build import BuiltOracle, Setup
 from onnxreduce.oracle.verdict import Golden, Oracle
-from onnxreduce.reduction.driver import JOURNAL, Run, Watcher
+from onnxreduce.reduction.driver import ALSO_FOUND, JOURNAL, Run, Shrinks, Watcher
 from onnxreduce.reduction.problem import Budget
 from onnxreduce.reduction.result import Reduction
 
-OURS = (JOURNAL, "summary.json", "reduced.onnx", "build_repro.py", "test_data_set_0", "weights")
+OURS = (JOURNAL, "summary.json", "reduced.onnx", "build_repro.py", "test_data_set_0", "weights", ALSO_FOUND)
 """What a reduction writes into its folder."""
 
 
@@ -41,6 +41,7 @@ def reduce(
     options: InputOptions | None = None,
     setup: Setup | None = None,
     budget: Budget | None = None,
+    shrinks: Shrinks | None = None,
     watcher: Watcher | None = None,
 ) -> Reduction:
     """Reduce a faulty model to the few nodes that still show the fault.
@@ -48,7 +49,7 @@ def reduce(
     `model`: path or `ModelProto`. `oracle`: a shipped name, the path of a TOML file, an `OracleSpec`, or any object of
     the `Oracle` protocol (which the caller closes). `inputs`: arrays by name, an `.npz`, or a folder with
     `input_0.pb`, ...; what is missing is made, see `InputOptions`. `output`: folder to write into; nothing is written
-    without it, and another run's files are replaced only with `force`.
+    without it, and another run's files are replaced only with `force`. `shrinks`: what follows the deletion of nodes.
 
     Raises BadInputError (the model, inputs, oracle or options are at fault), SetupError (browser, adapter, package or
     provider is missing), DoesNotFailError (the original shows no fault).
@@ -62,7 +63,7 @@ def reduce(
         watcher.stage(note)
     judge = spec if not isinstance(spec, specs.OracleSpec) else BuiltOracle(spec, setup or Setup(report=watcher.stage))
     try:
-        return Run(subject, judge, folder, budget or Budget(), watcher)()
+        return Run(subject, judge, folder, budget or Budget(), watcher, shrinks or Shrinks())()
     finally:
         if judge is not oracle:
             judge.close()

@@ -19,6 +19,7 @@ from onnxreduce.oracle import spec as specs
 from onnxreduce.oracle.build import Setup
 from onnxreduce.oracle.verdict import Outcome
 from onnxreduce.reduction.problem import Budget
+from onnxreduce.reduction.shrink import KINDS_KEPT
 
 REDUCE = "reduce"
 _GROUP_OPTIONS = {"--help", "-h", "--version", "--install-completion", "--show-completion"}
@@ -101,6 +102,13 @@ def reduce_command(
     browser: BrowserOption = None,
     adapter: AdapterOption = "auto",
     headed: HeadedOption = False,
+    passes: Annotated[
+        str | None, typer.Option("--passes", metavar="NAMES", help="Only these passes after deletion; '' for none.")
+    ] = None,
+    skip: Annotated[str | None, typer.Option("--skip", metavar="NAMES", help="Leave these passes out.")] = None,
+    keep: Annotated[
+        str | None, typer.Option("--keep", metavar="KINDS", help=f"Never change these: {', '.join(KINDS_KEPT)}.")
+    ] = None,
     max_calls: Annotated[
         int | None, typer.Option("--max-calls", min=1, help="Stop after this many oracle calls.")
     ] = None,
@@ -112,7 +120,11 @@ def reduce_command(
     from onnxreduce.api import reduce
 
     folder = output or Path(f"{model.stem}-reduced")
+    from onnxreduce.reduction.driver import Shrinks
+    from onnxreduce.reduction.passes.table import chosen, kept_kinds
+
     unlimited = float("inf")
+    shrinks = Shrinks(chosen(passes, skip), kept_kinds(keep))
     with terminal.Progress() as progress:
         reduction = reduce(
             model,
@@ -123,6 +135,7 @@ def reduce_command(
             options=_input_options(input, dim, seed),
             setup=Setup(ort_web, browser, adapter, headed, progress.stage),
             budget=Budget(max_calls or unlimited, unlimited if time_limit is None else time_limit),
+            shrinks=shrinks,
             watcher=progress.watcher(),
         )
     terminal.show_reduction(Console(), reduction)
@@ -168,15 +181,23 @@ def doctor_command(browser: BrowserOption = None, adapter: AdapterOption = "auto
     """Print what was found (Python, packages, npm, browser, adapter) and what to do about what is missing."""
     from onnxreduce.runtimes.doctor import findings
 
-    found = findings(browser=browser, adapter=adapter)
+    found = findings(browser=browser, adapter=adapter)  # type: ignore[arg-type]
     terminal.show_findings(Console(), found)
-    raise typer.Exit(0 if all(finding.ok for finding in found) else SetupError.exit_code)
+    raise typer.Exit(0 if all(each.ok or not each.needed for each in found) else SetupError.exit_code)
 
 
 @app.command("oracles")
 def oracles_command() -> None:
     """List the oracles that are shipped."""
     terminal.show_oracles(Console(), [specs.read(path) for path in specs.shipped().values()])
+
+
+@app.command("passes")
+def passes_command() -> None:
+    """List the passes that follow the deletion of nodes, in their order."""
+    from onnxreduce.reduction.passes.table import PASSES
+
+    terminal.show_passes(Console(), PASSES)
 
 
 def main() -> None:

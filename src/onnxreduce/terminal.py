@@ -19,6 +19,7 @@ from onnxreduce.oracle.verdict import Outcome
 from onnxreduce.reduction.driver import Watcher
 from onnxreduce.reduction.problem import Problem
 from onnxreduce.reduction.result import Reduction, Status
+from onnxreduce.reduction.shrink import Pass, Shrinking
 
 if TYPE_CHECKING:
     from onnxreduce.api import Check
@@ -57,7 +58,14 @@ class Progress:
 
     def watcher(self) -> Watcher:
         """For the library."""
-        return Watcher(self.stage, self._progress)
+        return Watcher(self.stage, self._progress, self._shrinking)
+
+    def _shrinking(self, problem: Shrinking) -> None:
+        if self._bar is not None:
+            nodes, ends, elements = problem.best_size[:3]
+            text = f"{nodes} nodes, {ends} inputs, outputs and initializers, {elements} elements, "
+            text += f"{problem.journal.calls} oracle calls, {time.monotonic() - self._begun:.0f} s"
+            self._bar.set_description_str(text, refresh=True)
 
     def _progress(self, problem: Problem) -> None:
         if self._bar is None:
@@ -94,7 +102,9 @@ def show_reduction(console: Console, reduction: Reduction) -> None:
         if summary["confirmed_fresh"]
         else f"no: {summary.get('not_confirmed', '')}",
         "fault shows in": summary["reliability"],
-        "oracle calls": f"{summary['oracle_calls']} ({summary['full_model_equivalents']:g} full-model equivalents)",
+        "changed": "; ".join(f"{kind}: {text}" for kind, text in summary.get("changed", {}).items()),
+        "oracle calls": _calls(summary),
+        "also found": ", ".join(summary.get("also_found", ())),
         "time": f"{summary['seconds']:.1f} s, {share:.0f} % of it in the runtimes",
         "suspect": summary["runtime"],
         "reference": summary["reference"],
@@ -132,9 +142,10 @@ def show_findings(console: Console, findings: Sequence[Finding]) -> None:
     table.add_column(overflow="fold")
     for finding in findings:
         text = _safe(finding.value)
-        if finding.advice:
+        if finding.advice and not finding.ok:
             text += f"\n[yellow]{_safe(finding.advice)}[/]"
-        table.add_row("[green]ok[/]" if finding.ok else "[red]missing[/]", _safe(finding.name), text)
+        bad = "[red]missing[/]" if finding.needed else "[yellow]note[/]"
+        table.add_row("[green]ok[/]" if finding.ok else bad, _safe(finding.name), text)
     console.print(table)
 
 
@@ -145,6 +156,16 @@ def show_oracles(console: Console, oracles: Sequence[OracleSpec]) -> None:
     table.add_column()
     for oracle in oracles:
         table.add_row(_safe(oracle.name), _safe(f"{oracle.description} ({oracle.reference} | {oracle.suspect})"))
+    console.print(table)
+
+
+def show_passes(console: Console, passes: Sequence[Pass]) -> None:
+    """One line each."""
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column()
+    for one in passes:
+        table.add_row(one.name, _safe(one.help) + (f" (--keep {one.changes} forbids it)" if one.changes else ""))
     console.print(table)
 
 
@@ -179,6 +200,14 @@ def _differences(differences: Sequence[Difference]) -> Table:
     if len(differences) > len(shown):
         table.caption = f"{len(differences) - len(shown)} more outputs"
     return table
+
+
+def _calls(summary: Any) -> str:
+    total = f"{summary['oracle_calls']} ({summary['full_model_equivalents']:g} full-model equivalents)"
+    deletion = summary.get("deletion")
+    if not deletion:
+        return total
+    return f"{total}; deletion alone {deletion['oracle_calls']} ({deletion['full_model_equivalents']:g})"
 
 
 def _adapter(summary: Any) -> str:

@@ -239,7 +239,7 @@ def test_the_founding_fault_reads_well(execute: Execute) -> None:
     assert len(lines) < 60 and max(map(len, lines)) <= 120
     assert '        helper.make_node("Cast", ["u"], ["f"], to=TP.FLOAT),' in lines
     assert '        "u": np.arange(194, dtype=np.int64).reshape(1, 194, 1),' in lines
-    assert "onnx.checker.check_model(made)" in script.text and list(script.data) == ["test_data_set_0/input_1.pb"]
+    assert "onnx.checker.check_model(model())" in script.text and list(script.data) == ["test_data_set_0/input_1.pb"]
     names = execute(script)
     assert names["model"]().SerializeToString() == model.SerializeToString()
     assert list(names["inputs"]()) == ["u", "pw"]

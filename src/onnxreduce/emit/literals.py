@@ -13,6 +13,7 @@ import numpy as np
 from onnx import TensorProto
 
 from onnxreduce.emit.layout import Expression, Group, listing
+from onnxreduce.graph.formulas import formula
 from onnxreduce.graph.tensors import StoredTensor
 
 MAX_LITERAL_SIZE = 64
@@ -98,11 +99,15 @@ def array_expression(tensor: StoredTensor) -> Expression | None:
     flat = array.reshape(-1)
     if tensor.size == 0:
         return f"np.zeros({_shape(tensor.shape)}, {dtype})"
-    if tensor.size > 4 and (fill := _fill(flat, _shape(tensor.shape), dtype)):
+    if (tensor.size > 4 or (tensor.size == 1 and len(tensor.shape) > 1)) and (
+        fill := _fill(flat, _shape(tensor.shape), dtype)
+    ):
         return fill
     reshape = _reshape(tensor.shape)
     if tensor.size > 4 and (steps := _range(flat, dtype)):
         return steps + reshape
+    if tensor.size > 4 and (found := formula(tensor)):
+        return found.code
     if tensor.size > MAX_LITERAL_SIZE:
         return None
     numbers = _numbers(flat)

@@ -28,6 +28,8 @@ from onnxreduce.graph.input_files import feed_names
 from onnxreduce.graph.model import Model
 from onnxreduce.graph.tensors import Blob, StoredTensor
 
+SHORT_INPUTS = 110
+"""Columns up to which the inputs stand on one line."""
 MAX_INLINE_BYTES = 1 << 30
 """Models with more tensor content than this are saved with external data; protobuf itself ends at 2 GiB."""
 
@@ -40,19 +42,14 @@ def stored(file, name):
 
 _MAIN = """
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description="Write model.onnx and inputs.npz.")
-    parser.add_argument("-o", "--output", type=Path, default=Path(), help="folder to write to")
-    folder = parser.parse_args().output
-    folder.mkdir(parents=True, exist_ok=True)
-    made = model()
 {save}
-    np.savez(folder / "inputs.npz", {values})
+    np.savez("inputs.npz", {values})
 """
 
 _SAVE_LARGE = """
-    (folder / "model.onnx.data").unlink(missing_ok=True)
-    onnx.save(made, folder / "model.onnx", save_as_external_data=True, location="model.onnx.data")
-    onnx.checker.check_model(str(folder / "model.onnx"))
+    Path("model.onnx.data").unlink(missing_ok=True)
+    onnx.save(model(), "model.onnx", save_as_external_data=True, location="model.onnx.data")
+    onnx.checker.check_model("model.onnx")
 """
 
 
@@ -87,22 +84,24 @@ def builder_script(
     values, input_data = _inputs_function(model, inputs)
     main = _MAIN.format(save=_save(model, external), values=_archive_arguments(feed_names(model, inputs)))
     helpers = [_STORED] if writer.data else []
-    body = "\n\n\n".join(part.strip("\n") for part in [*helpers, function, values, main]) + "\n"
-    return Script(_head(title_lines, body) + "\n\n" + body, {**writer.data, **input_data})
+    body = "\n\n".join(part.strip("\n") for part in [*helpers, function, values, main]) + "\n"
+    return Script(_head(title_lines, body) + "\n" + body, {**writer.data, **input_data})
 
 
 def _head(title_lines: Sequence[str], body: str) -> str:
-    usage = "Needs onnx and numpy. `python build_repro.py` writes model.onnx and inputs.npz."
+    usage = "`python build_repro.py` (with onnx and numpy) writes model.onnx and inputs.npz here."
     title = [_docstring_line(line) for text in title_lines for line in text.splitlines() or [""]]
-    lines = ['"""' + "\n".join([*title, "", usage]), '"""'] if title else [f'"""{usage}"""']
-    lines += ["import argparse", "from pathlib import Path", "", "import numpy as np", "import onnx"]
+    lines = ['"""' + "\n".join([*title, usage]), '"""'] if title else [f'"""{usage}"""']
+    if re.search(r"\b(HERE|Path)\b", body):
+        lines += ["from pathlib import Path", ""]
+    lines += ["import numpy as np", "import onnx"]
     names = {"TensorProto as TP": r"\bTP\b", "helper": r"\bhelper\b", "numpy_helper": r"\bnumpy_helper\b"}
     used = ", ".join(name for name, pattern in names.items() if re.search(pattern, body) or name == "helper")
-    lines += [f"from onnx import {used}", ""]
-    if "HERE" in body:
-        lines.append("HERE = Path(__file__).resolve().parent")
+    lines.append(f"from onnx import {used}")
     if "tensor_info(" in body:
-        lines.append("tensor_info = helper.make_tensor_value_info")
+        lines.append("from onnx.helper import make_tensor_value_info as tensor_info")
+    if "HERE" in body:
+        lines += ["", "HERE = Path(__file__).resolve().parent"]
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
@@ -148,7 +147,7 @@ def _inputs_function(model: onnx.ModelProto, inputs: Mapping[str, StoredTensor])
             if inputs[name].elem_type == onnx.TensorProto.STRING:
                 value += ".astype(str)"
         entries.append(wrap(f"{quoted(name)}: ", value))
-    values = Group("{", tuple(entries), "}", width=0)
+    values = Group("{", tuple(entries), "}", width=SHORT_INPUTS if not data else 0)
     return f"def inputs():\n    return {render(values, 4)}", data
 
 
@@ -179,10 +178,10 @@ def _save(model: onnx.ModelProto, external: Mapping[str, Blob]) -> str:
     """The lines that check and save the model."""
     if sum(stored(each, external).blob.length for each in tensors(model)) > MAX_INLINE_BYTES:
         return _SAVE_LARGE.strip("\n")
-    check = "onnx.checker.check_model(made)"
+    check = "onnx.checker.check_model(model())"
     try:
         onnx.checker.check_model(Model(model, external).with_weights_inside())
     except onnx.checker.ValidationError as error:
         reason = _docstring_line((str(error).strip().splitlines() or [""])[0])
         check = f"# not checked: onnx.checker refuses the model ({reason})"
-    return f'    {check}\n    onnx.save(made, folder / "model.onnx")'
+    return f'    {check}\n    onnx.save(model(), "model.onnx")'

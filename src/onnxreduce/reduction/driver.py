@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,24 +19,39 @@ from onnxreduce.graph.model import Model, load, normalise
 from onnxreduce.graph.prepare import Subject
 from onnxreduce.graph.tensors import StoredTensor
 from onnxreduce.oracle.verdict import Golden, Oracle, Outcome, Verdict
+from onnxreduce.reduction.changes import changes
 from onnxreduce.reduction.evidence import evidence
 from onnxreduce.reduction.journal import Journal
+from onnxreduce.reduction.passes.table import PASSES
 from onnxreduce.reduction.problem import Budget, Problem, StoppedError
 from onnxreduce.reduction.result import DoesNotFailError, Reduction, Status
 from onnxreduce.reduction.search import reduce_nodes
+from onnxreduce.reduction.shrink import Pass, Shrinking, shrink
 from onnxreduce.runtimes.recording import Recording, record
 
 JOURNAL = "journal.jsonl"
+ALSO_FOUND = "also-found"
+SHRINK_UP_TO = 64
+"""Nodes; passes that look at each value of each node pay for what is left of a reduction, not for whole models."""
 RECORDING_TIMEOUT = 900.0
 SCRIPT_TIMEOUT = 300.0
 
 
 @dataclass(frozen=True)
 class Watcher:
-    """Who is told: `stage` gets a line at each step, `progress` the problem after each candidate."""
+    """Who is told: `stage` gets a line at each step, `progress` and `shrinking` the problem on the way."""
 
     stage: Callable[[str], None] = lambda text: None
     progress: Callable[[Problem], None] = lambda problem: None
+    shrinking: Callable[[Shrinking], None] = lambda problem: None
+
+
+@dataclass(frozen=True)
+class Shrinks:
+    """What happens after the deletion of nodes: which passes, and which kinds of change are forbidden."""
+
+    passes: Sequence[Pass] = PASSES
+    keep: Collection[str] = ()
 
 
 @dataclass
@@ -47,6 +63,7 @@ class Run:
     folder: Path | None
     budget: Budget
     watcher: Watcher
+    shrinks: Shrinks = Shrinks()
 
     def __post_init__(self) -> None:
         self._begun = time.monotonic()
@@ -98,41 +115,116 @@ class Run:
             self._journal.keep_in(self.folder / JOURNAL)
         problem = Problem(index, recorded, self.oracle, golden, self._journal, self.budget, self.watcher.progress)
         status = Status.REDUCED
+        shrinking: Shrinking | None = None
+        deletion: dict[str, Any] = {}
         try:
             reduce_nodes(problem, evidence(index, verdict))
+            deletion = self._costs(problem, recorded)
+            shrinking = self._shrinking(problem)
+            if shrinking is not None:
+                shrink(shrinking, self.shrinks.passes)
         except (StoppedError, KeyboardInterrupt) as error:
             self.watcher.stage("interrupted" if isinstance(error, KeyboardInterrupt) else "the budget is used up")
             status = Status.STOPPED
-        self.watcher.stage(f"{len(problem.best)} nodes left: confirming the emitted script in a fresh runtime")
-        return self._leave(problem, recorded, golden, status)
+        finally:
+            if shrinking is not None:
+                shrinking.close()
+        return self._leave(problem, recorded, golden, status, shrinking, deletion)
 
-    def _leave(self, problem: Problem, recorded: Recording, golden: Golden, status: Status) -> Reduction:
-        candidate = whole(problem.index.model, self.subject.feeds)
-        if len(problem.best) < problem.size:
-            candidate = problem.candidate()
-        else:
-            candidate = replace(candidate, expected={name: recorded[name] for name in candidate.outputs})
-        summary = self._summary(problem, golden, recorded)
-        folder = self.folder
+    def _shrinking(self, problem: Problem) -> Shrinking | None:
+        count = len(problem.best)
+        if not self.shrinks.passes:
+            return None
+        if count > SHRINK_UP_TO:
+            self.watcher.stage(f"{count} nodes are too many for shrinking values and shapes; they stay as they are")
+            return None
+        shrinking = Shrinking(
+            problem.candidate(),
+            self.oracle,
+            problem.signature,
+            self._journal,
+            self.budget,
+            self.shrinks.keep,
+            problem.repeats,
+            progress=lambda each: self.watcher.shrinking(each),
+        )
+        if not shrinking.start():
+            self.watcher.stage("the reference cannot run the reduced model alone; it is not shrunk further")
+            shrinking.close()
+            return None
+        self.watcher.stage(f"{count} nodes left by deletion: shrinking values, shapes and operators")
+        return shrinking
+
+    def _leave(
+        self,
+        problem: Problem,
+        recorded: Recording,
+        golden: Golden,
+        status: Status,
+        shrinking: Shrinking | None,
+        deletion: Mapping[str, Any],
+    ) -> Reduction:
+        candidate = self._deleted(problem, recorded)
+        summary = self._summary(problem, golden, recorded) | {"deletion": dict(deletion)}
+        if shrinking is not None:
+            summary |= self._shrunk(shrinking, candidate, finished=status is Status.REDUCED)
+            candidate = shrinking.best
+        count = summary["nodes_after"]
+        self.watcher.stage(f"{count} nodes left: confirming the emitted script in a fresh runtime")
         with tempfile.TemporaryDirectory(prefix="onnxreduce-") as temporary:
-            place = folder or Path(temporary)
+            place = self.folder or Path(temporary)
             self._write(place, candidate, summary)
             confirmed, why = self._confirm(problem, place)
             summary |= {"confirmed_fresh": confirmed, **({"not_confirmed": why} if why else {})}
             summary |= self._costs(problem, recorded)
             self._write(place, candidate, summary)
+            for name, (other, verdict) in (shrinking.also_found if shrinking else {}).items():
+                self._write_other(place, name, other, verdict, summary)
         if not confirmed and status is Status.REDUCED:
             status = Status.UNCONFIRMED
             self.watcher.stage(f"NOT confirmed: {why}")
         inputs = {name: tensor.array for name, tensor in candidate.feeds.items()}
-        return Reduction(status, candidate.model.with_weights_inside(), inputs, summary, folder)
+        return Reduction(status, candidate.model.with_weights_inside(), inputs, summary, self.folder)
+
+    def _deleted(self, problem: Problem, recorded: Recording) -> Candidate:
+        """What deletion has left; the original itself with its own outputs where nothing could go."""
+        if len(problem.best) < problem.size:
+            return problem.candidate()
+        original = whole(problem.index.model, self.subject.feeds)
+        return replace(original, expected={name: recorded[name] for name in original.outputs})
+
+    def _shrunk(self, shrinking: Shrinking, before: Candidate, *, finished: bool) -> dict[str, Any]:
+        proto = shrinking.best.model.proto
+        tried = any(one.name == "nodes" for one in self.shrinks.passes)
+        return {
+            "nodes_after": len(proto.graph.node),
+            "operators": [node.op_type for node in proto.graph.node],
+            "elements_after": shrinking.best_size[2],
+            "one_minimal": finished and tried,
+            "changed": changes(before, shrinking.best),
+            "passes": [asdict(count) for count in shrinking.counts.values()],
+            "also_found": sorted(shrinking.also_found),
+        }
+
+    def _write_other(
+        self, folder: Path, name: str, other: Candidate, verdict: Verdict, summary: Mapping[str, Any]
+    ) -> None:
+        """Keep a candidate that fails in another class, with a script of its own; it was never followed."""
+        place = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:60]
+        facts = {key: summary[key] for key in ("model", "oracle", "runtime", "reference", "browser", "adapter")}
+        facts |= {
+            "signature": str(verdict.signature),
+            "message": verdict.message,
+            "nodes_before": summary["nodes_before"],
+            "nodes_after": len(other.nodes),
+        }
+        self._write(folder / ALSO_FOUND / place, other, facts)
 
     def _write(self, folder: Path, candidate: Candidate, summary: Mapping[str, Any]) -> None:
         title = [
-            f"Reduced by onnxreduce from {summary['model']}: "
-            f"{summary['nodes_before']} nodes to {summary['nodes_after']}.",
-            f"Fault: {summary['signature']}, oracle {summary['oracle']}.",
-            f"Suspect: {summary['runtime']}; reference: {summary['reference']}.",
+            f"{summary['model']}, reduced by onnxreduce from {summary['nodes_before']} nodes to "
+            f"{summary['nodes_after']}. Fault: {summary['signature']}.",
+            f"Wrong under {summary['runtime']}; right under {summary['reference']}.",
         ]
         script = emit.builder_script(
             candidate.model.proto, candidate.feeds, title_lines=title, external=candidate.model.external

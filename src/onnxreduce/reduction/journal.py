@@ -46,7 +46,7 @@ class Journal:
         self._write(
             {
                 "call": self.calls,
-                "at": round(time.monotonic() - self._begun, 3),
+                "at": round(self.elapsed, 3),
                 "what": what,
                 "size": len(listed),
                 "nodes": ranges(listed),
@@ -54,6 +54,11 @@ class Journal:
                 **more,
             }
         )
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the run began."""
+        return time.monotonic() - self._begun
 
     def close(self) -> None:
         """Close the file."""

@@ -22,12 +22,16 @@ _NPM_SECONDS = 30.0  # npm itself starts in 0.3 s, from a slow disk in some more
 
 @dataclass(frozen=True)
 class Finding:
-    """One fact about the machine; `ok` says whether all is well with it, `advice` what to do where it is not."""
+    """One fact about the machine; `ok` says whether all is well with it, `advice` what to do where it is not.
+
+    Without what is `needed` the browser oracles cannot run at all; the rest is good to know.
+    """
 
     name: str
     value: str
     ok: bool = True
     advice: str = ""
+    needed: bool = True
 
 
 def findings(browser: str | None = None, adapter: AdapterMode = "auto", headed: bool = False) -> list[Finding]:
@@ -56,18 +60,20 @@ def _npm() -> Finding:
     advice = "only needed to fetch versions of onnxruntime-web: install Node.js, or `pip install onnxreduce[npm]`"
     command = npm_command()
     if command is None:
-        return Finding("npm", "missing", False, advice)
+        return Finding("npm", "missing", False, advice, needed=not cached_versions())
     try:
         done = subprocess.run([*command, "--version"], capture_output=True, text=True, timeout=_NPM_SECONDS, check=True)
     except (OSError, subprocess.SubprocessError) as error:
-        return Finding("npm", f"does not start: {error}", False, advice)
+        return Finding("npm", f"does not start: {error}", False, advice, needed=not cached_versions())
     return Finding("npm", done.stdout.strip())
 
 
 def _runtimes() -> Finding:
     versions = cached_versions()
     value = f"{', '.join(versions) or 'none yet'} in {cache_root()}"
-    return Finding("onnxruntime-web", value, bool(versions), "none needed: a version is fetched when it is first named")
+    return Finding(
+        "onnxruntime-web", value, bool(versions), "a version is fetched when it is first named", needed=False
+    )
 
 
 def _browser(browser: str | None, adapter: AdapterMode, headed: bool) -> Iterator[Finding]:
@@ -79,7 +85,8 @@ def _browser(browser: str | None, adapter: AdapterMode, headed: bool) -> Iterato
             return
         yield Finding("browser", f"{facts['browser']} {facts['browser_version']}")
         if facts["sandbox"] == "no":
-            yield Finding("browser sandbox", "off", False, "Chromium runs as root, or the system forbids its sandbox")
+            advice = "Chromium runs as root, or the system forbids its sandbox"
+            yield Finding("browser sandbox", "off", False, advice, needed=False)
         try:
             gpu = host.adapter_facts()
         except OnnxReduceError as error:
@@ -87,7 +94,9 @@ def _browser(browser: str | None, adapter: AdapterMode, headed: bool) -> Iterato
             return
         advice = "right for most faults; not for those of GPU drivers and float16"
         software = is_software(gpu)
-        yield Finding("WebGPU adapter", adapter_name(gpu) + (" (software)" if software else ""), not software, advice)
+        name = adapter_name(gpu) + (" (software)" if software else "")
+        yield Finding("WebGPU adapter", name, not software, advice, needed=False)
         for feature in NOTABLE_FEATURES:
             there = feature in gpu["features"]
-            yield Finding(feature, "yes" if there else "no", there, "the adapter lacks it: kernels with it cannot run")
+            advice = "the adapter lacks it: kernels with it cannot run"
+            yield Finding(feature, "yes" if there else "no", there, advice, needed=False)

@@ -1,0 +1,134 @@
+"""Smaller dimensions. Those that the graph holds equal are lowered together.
+
+Which sizes keep a fault is not monotone: a real convolution fault shows for 6, 9 and 15 channels and not for 3, 4, 5, 7
+and 8, another for 33 and 129 and not for 65 and 130. So sizes are tried from 1 upwards, never only by halving.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+from onnx import TensorProto
+
+from onnxreduce.graph.draft import Draft
+from onnxreduce.graph.tensors import StoredTensor
+from onnxreduce.graph.walk import read_names
+from onnxreduce.reduction.shrink import Shrinking
+
+Axis = tuple[str, int]
+
+ALL_UP_TO = 16
+"""Every size up to this one is tried."""
+SHAPE_OPERATORS = {
+    "Reshape": 1, "Expand": 1, "Tile": 1, "ConstantOfShape": 0, "Split": 1, "Slice": 2, "Resize": 3, "Pad": 1,
+}  # fmt: skip
+"""Operators that read sizes from an integer tensor, with the first position of such an input."""
+
+
+def dims(problem: Shrinking) -> None:
+    """Lower each group of equal dimensions to the smallest size that keeps the fault."""
+    done: set[frozenset[Axis]] = set()
+    while True:
+        group = next((g for g in groups(problem) if g not in done), None)
+        if group is None:
+            return
+        done.add(group)
+        value, axis = next(iter(group))
+        old = _known(problem)[value].shape[axis]
+        for new in sizes(old):
+            if any(problem.attempt(draft) for draft in _resized(problem, group, old, new)):
+                break
+
+
+def groups(problem: Shrinking) -> list[frozenset[Axis]]:
+    """Axes of inputs and initializers to change together, the longest axes first.
+
+    All axes of one length come before the parts of it that the graph holds equal: buffers of independent branches are
+    reused only while they stay in the same size class. A node joins the axes of its values that have the same size: an
+    approximation that is checked by running the result, which costs no oracle call.
+    """
+    known = _known(problem)
+    parent: dict[Axis, Axis] = {}
+
+    def root(axis: Axis) -> Axis:
+        while parent.setdefault(axis, axis) != axis:
+            axis = parent[axis]
+        return axis
+
+    draft = problem.draft()
+    for node in draft.nodes:
+        by_size: dict[int, Axis] = {}
+        for name in [*read_names(node), *(name for name in node.output if name)]:
+            for axis, length in enumerate(known[name].shape if name in known else ()):
+                if length > 1:
+                    first = by_size.setdefault(length, (name, axis))
+                    parent[root((name, axis))] = root(first)
+    ends = {*draft.feeds, *draft.weights}
+    found: dict[Axis, set[Axis]] = {}
+    for name in ends:
+        for axis, length in enumerate(known[name].shape):
+            if length > 1:
+                found.setdefault(root((name, axis)), set()).add((name, axis))
+    parts = [frozenset(group) for group in found.values()]
+    by_length: dict[int, set[Axis]] = {}
+    for part in parts:
+        for name, axis in part:
+            by_length.setdefault(known[name].shape[axis], set()).add((name, axis))
+    every = dict.fromkeys([*(frozenset(group) for group in by_length.values()), *parts])
+    return sorted(every, key=lambda group: (-_length(known, group), -len(group), sorted(group)))
+
+
+def _length(known: Mapping[str, StoredTensor], group: frozenset[Axis]) -> int:
+    return max(known[name].shape[axis] for name, axis in group)
+
+
+def sizes(old: int) -> list[int]:
+    """Sizes below `old` to try, in order: small ones, then divisors, powers of two and their neighbours."""
+    small = list(range(1, min(old, ALL_UP_TO + 1)))
+    powers = [1 << bit for bit in range(old.bit_length() + 1)]
+    more = {n for n in range(2, old // 2 + 1) if old % n == 0}
+    more |= {near for power in powers for near in (power - 1, power, power + 1)}
+    return small + sorted(n for n in more if ALL_UP_TO < n < old)
+
+
+def _resized(problem: Shrinking, group: frozenset[Axis], old: int, new: int) -> Iterator[Draft]:
+    """The draft at another size: the tensors sliced, and size constants changed, or left as they are."""
+    for constants in (True, False):
+        draft = problem.draft()
+        for name, axis in group:
+            held = draft.feeds if name in draft.feeds else draft.weights
+            held[name] = _sliced(held[name], axis, new)
+        changed = _change_constants(draft, old, new, {name for name, _ in group}) if constants else False
+        if changed or not constants:
+            yield draft
+
+
+def _change_constants(draft: Draft, old: int, new: int, skip: set[str]) -> bool:
+    changed = False
+    for node in draft.nodes:
+        first = SHAPE_OPERATORS.get(node.op_type)
+        if first is None:
+            continue
+        for name in list(node.input)[first:]:
+            tensor = draft.weights.get(name)
+            if tensor is None or name in skip or tensor.elem_type != TensorProto.INT64:
+                continue
+            array = tensor.array
+            lowered = np.where(array == old, new, array)
+            multiple = (array > old) & (array % old == 0)
+            lowered = np.where(multiple, array // old * new, lowered)
+            if not np.array_equal(lowered, array):
+                draft.weights[name] = StoredTensor.from_array(lowered)
+                changed = True
+    return changed
+
+
+def _sliced(tensor: StoredTensor, axis: int, new: int) -> StoredTensor:
+    array = tensor.array
+    at = tuple(slice(0, new) if position == axis else slice(None) for position in range(array.ndim))
+    return StoredTensor.from_array(np.ascontiguousarray(array[at]))
+
+
+def _known(problem: Shrinking) -> Mapping[str, StoredTensor]:
+    return {**problem.values, **problem.draft().weights}

@@ -1,0 +1,48 @@
+"""The table of passes, from cheap to dear: what `onnxreduce passes` prints and what a reduction runs."""
+
+from __future__ import annotations
+
+from onnxreduce.errors import BadInputError
+from onnxreduce.reduction.passes import dims, model, nodes, reorder, structure, values
+from onnxreduce.reduction.shrink import KINDS_KEPT, Pass
+
+PASSES = (
+    Pass("outputs", structure.outputs, "drop graph outputs, and what only they needed"),
+    Pass("nodes", nodes.nodes, "delete nodes; values still read become graph inputs"),
+    Pass("bypass", structure.bypass, "let readers of a node read one of its inputs of the same type"),
+    Pass("reorder", reorder.reorder, "other orders of the same nodes, then delete again", "order"),
+    Pass("simplify", structure.simplify, "replace an operator by a plainer one", "operators"),
+    Pass("fold", structure.fold, "replace a node by its value as an initializer"),
+    Pass("dims", dims.dims, "lower equal dimensions together", "shape"),
+    Pass("weights", values.weights, "initializers become fills, counts, series, seeded values or inputs", "values"),
+    Pass("inputs", values.inputs, "input values become zeros, ones, counts or seeded values", "values"),
+    Pass("dtypes", model.dtypes, "plainer element types", "dtype"),
+    Pass("attributes", model.attributes, "drop attributes that equal their default"),
+    Pass("opset", model.opset, "oldest opset and IR version that keep the fault", "opset"),
+    Pass("names", model.names, "short names"),
+)
+
+
+def chosen(only: str | None, skip: str | None) -> list[Pass]:
+    """The passes named in `only` (all, when None) but for those in `skip`; comma lists. Raises BadInputError."""
+    known = {one.name: one for one in PASSES}
+    asked = _names(only, known) if only is not None else list(known)
+    left_out = _names(skip, known) if skip else []
+    return [known[name] for name in known if name in asked and name not in left_out]
+
+
+def kept_kinds(text: str | None) -> list[str]:
+    """The kinds of change in a comma list that must not happen. Raises BadInputError for an unknown one."""
+    kinds = [kind.strip() for kind in (text or "").split(",") if kind.strip()]
+    for kind in kinds:
+        if kind not in KINDS_KEPT:
+            raise BadInputError(f"--keep {kind!r} is not one of {', '.join(KINDS_KEPT)}")
+    return kinds
+
+
+def _names(text: str, known: dict[str, Pass]) -> list[str]:
+    found = [name.strip() for name in text.split(",") if name.strip()]
+    for name in found:
+        if name not in known:
+            raise BadInputError(f"unknown pass {name!r}; known: {', '.join(known)}")
+    return found
