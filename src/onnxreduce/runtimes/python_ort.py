@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import queue
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import onnx
 import psutil
-from onnx import TensorProto
+from onnx import TensorProto, helper
 
 from onnxreduce.errors import BadInputError, SetupError
 from onnxreduce.graph.tensors import Blob, StoredTensor
+from onnxreduce.graph.weights import external_location
 from onnxreduce.runtimes.base import RunRequest, RunResult, Status
 from onnxreduce.runtimes.target import Target
 
@@ -32,9 +36,11 @@ _PROVIDERS = {
     "dml": "DmlExecutionProvider",
     "openvino": "OpenVINOExecutionProvider",
     "tensorrt": "TensorrtExecutionProvider",
+    "webgpu": "WebGpuExecutionProvider",
     "xnnpack": "XnnpackExecutionProvider",
 }
 _LEVELS = ("disabled", "basic", "extended", "all")
+_OPTIONS = ("level", "threads", "disabled_optimizers")
 
 
 class PythonOrt:
@@ -43,14 +49,15 @@ class PythonOrt:
     def __init__(self, target: Target, python: str = sys.executable) -> None:
         self.target = target
         self._python = python
+        provider = target.provider or "cpu"
+        self._provider = _PROVIDERS.get(provider, provider)
+        self._settings = _settings(target)
         self._child: subprocess.Popen[str] | None = None
+        self._stderr: IO[bytes] | None = None
         self._answers: queue.Queue[str | None] = queue.Queue()
         self._spool = Path(tempfile.mkdtemp(prefix="onnxreduce-ort-"))
         self._hello: dict[str, Any] = {}
-        provider = target.provider or "cpu"
-        self._provider = _PROVIDERS.get(provider, provider)
-        if target.options.get("level", "all") not in _LEVELS:
-            raise BadInputError(f"{target}: level is one of {', '.join(_LEVELS)}")
+        self._exit = 0
 
     def run(self, request: RunRequest, *, timeout: float, fresh: bool = False) -> RunResult:
         """Run a model once; `fresh` starts a new process. See `Runtime.run`."""
@@ -70,30 +77,27 @@ class PythonOrt:
         if fresh:
             self._stop()
         self._start()
+        cpu = "CPUExecutionProvider"
         model = folder / "model.onnx"
         model.write_bytes(request.model)
-        providers = [self._provider] if self._provider == "CPUExecutionProvider" else [self._provider, "CPUExecutionProvider"]
-        config = {}
-        if "disabled_optimizers" in self.target.options:
-            disabled = self.target.options["disabled_optimizers"].replace(",", ";")
-            config["optimization.disable_specified_optimizers"] = disabled
         job = {
             "model": str(model),
             "feeds": {name: self._describe(tensor) for name, tensor in request.feeds.items()},
             "external": self._external(request),
             "outputs": list(request.outputs),
             "folder": str(folder),
-            "level": self.target.options.get("level", "all"),
-            "threads": int(self.target.options.get("threads", 0)),
-            "config": config,
-            "providers": providers,
+            "providers": [self._provider] if self._provider == cpu else [self._provider, cpu],
+            **self._settings,
         }
-        answer = self._ask(job, timeout)
+        file = folder / "job.json"
+        file.write_text(json.dumps(job), "utf-8")
+        answer = self._ask(file, timeout)
         if isinstance(answer, Status):
             text = "no answer in time" if answer is Status.HANG else self._last_words()
             return RunResult(answer, message=text, seconds_run=timeout if answer is Status.HANG else 0.0), []
-        if answer["status"] == "no provider":
-            raise SetupError(f"{self.target}: {answer['message']}")
+        if answer["status"] in ("no provider", "answer"):
+            what = self._provider if answer["status"] == "no provider" else "the outputs cannot be written"
+            raise SetupError(f"{self.target}: {what}: {answer['message']}")
         seconds = answer["seconds"]
         if answer["status"] != "ok":
             status = Status.CREATE_ERROR if answer["status"] == "create" else Status.RUN_ERROR
@@ -114,6 +118,8 @@ class PythonOrt:
     def _start(self) -> None:
         if self._child is not None and self._child.poll() is None:
             return
+        self._stop()
+        self._exit = 0
         self._stderr = (self._spool / "stderr.txt").open("wb")
         self._child = subprocess.Popen(
             [self._python, str(_WORKER)],
@@ -129,40 +135,43 @@ class PythonOrt:
         hello = self._next(_START_SECONDS)
         if isinstance(hello, Status):
             words = self._last_words()
-            self._stop()
             raise SetupError(f"Python onnxruntime does not start: {words or 'no answer'}; try: pip install onnxruntime")
         self._hello = hello
+        if self._provider not in hello["providers"]:
+            self._stop()
+            raise SetupError(
+                f"{self.target}: the installed onnxruntime {hello['version']} has no {self._provider}, "
+                f"only {', '.join(hello['providers'])}"
+            )
 
     def _stop(self) -> None:
+        """End the child with all that it started, whether it still lives or has died before them."""
         child, self._child = self._child, None
         if child is None:
             return
-        try:
+        family: list[psutil.Process] = []
+        with contextlib.suppress(psutil.Error):
             family = psutil.Process(child.pid).children(recursive=True)
-        except psutil.NoSuchProcess:
-            family = []
+        if os.name == "posix":
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(child.pid, signal.SIGKILL)
         child.kill()
         for process in family:
-            try:
+            with contextlib.suppress(psutil.Error):
                 process.kill()
-            except psutil.NoSuchProcess:
-                continue
         child.wait()
         for stream in (child.stdin, child.stdout, self._stderr):
-            try:
+            with contextlib.suppress(OSError):
                 if stream:
                     stream.close()
-            except OSError:
-                continue
 
-    def _ask(self, job: dict[str, Any], timeout: float) -> dict[str, Any] | Status:
+    def _ask(self, job: Path, timeout: float) -> dict[str, Any] | Status:
         assert self._child is not None and self._child.stdin is not None
         try:
-            self._child.stdin.write(json.dumps(job) + "\n")
+            self._child.stdin.write(json.dumps(str(job)) + "\n")
             self._child.stdin.flush()
-        except OSError:
-            self._stop()
-            return Status.DEAD
+        except OSError:  # it died since the last answer
+            self._answers.put(None)
         return self._next(timeout)
 
     def _next(self, timeout: float) -> dict[str, Any] | Status:
@@ -172,14 +181,23 @@ class PythonOrt:
             self._stop()
             return Status.HANG
         if line is None:
+            self._exit = self._child.wait() if self._child else 0
             self._stop()
             return Status.DEAD
         answer: dict[str, Any] = json.loads(line)
         return answer
 
     def _last_words(self) -> str:
+        """How a dead child ended: by which signal, and the last line that it wrote."""
         text = (self._spool / "stderr.txt").read_text("utf-8", "replace").strip()
-        return text.splitlines()[-1] if text else "the process ended without a word"
+        said = text.splitlines()[-1] if text else "it ended without a word"
+        if self._exit >= 0:
+            return said
+        try:
+            name = signal.Signals(-self._exit).name
+        except ValueError:
+            name = f"signal {-self._exit}"
+        return f"{name}{', perhaps for want of memory' if name == 'SIGKILL' else ''}: {said}"
 
     def _external(self, request: RunRequest) -> dict[str, Any]:
         if not request.external:
@@ -187,15 +205,15 @@ class PythonOrt:
         proto = onnx.load_model_from_string(request.model)
         described: dict[str, Any] = {}
         for tensor in proto.graph.initializer:
-            if tensor.data_location == TensorProto.EXTERNAL:
-                location = next(entry.value for entry in tensor.external_data if entry.key == "location")
+            location = external_location(tensor)
+            if location is not None:
                 stored = StoredTensor(tensor.data_type, tuple(tensor.dims), request.external[location])
                 described[tensor.name] = self._describe(stored)
         return described
 
     def _describe(self, tensor: StoredTensor) -> dict[str, Any]:
         if tensor.elem_type == TensorProto.STRING:
-            return {"strings": tensor.array.ravel().tolist(), "shape": list(tensor.shape)}
+            return {"model": str(self._model_of(tensor))}
         path, offset = self._file_of(tensor.blob)
         return {
             "path": str(path),
@@ -204,6 +222,17 @@ class PythonOrt:
             "elem_type": tensor.elem_type,
             "shape": list(tensor.shape),
         }
+
+    def _model_of(self, tensor: StoredTensor) -> Path:
+        """The file of a model that gives the strings of a tensor."""
+        path = self._spool / f"{tensor.blob.digest}-{'x'.join(map(str, tensor.shape))}.onnx"
+        if not path.exists():
+            output = helper.make_tensor_value_info("strings", TensorProto.STRING, tensor.shape)
+            node = helper.make_node("Identity", ["value"], ["strings"])
+            graph = helper.make_graph([node], "strings", [], [output], [tensor.to_proto("value")])
+            model = helper.make_model(graph, ir_version=7, opset_imports=[helper.make_opsetid("", 13)])
+            path.write_bytes(model.SerializeToString())
+        return path
 
     def _file_of(self, blob: Blob) -> tuple[Path, int]:
         if blob.path is not None:
@@ -224,15 +253,32 @@ def stored_output(output: Mapping[str, Any], blob: Blob | None = None) -> Stored
 def _array(output: Mapping[str, Any]) -> np.ndarray:
     if "strings" in output:
         return np.array(output["strings"], dtype=object).reshape(output["shape"])
-    dtype = onnx.helper.tensor_dtype_to_np_dtype(output["elem_type"])
-    return np.fromfile(output["path"], dtype=dtype).reshape(output["shape"])
+    data = Path(output["path"]).read_bytes()
+    return StoredTensor(output["elem_type"], tuple(output["shape"]), Blob("", len(data), data=data)).array
+
+
+def _settings(target: Target) -> dict[str, Any]:
+    """What a target's options ask of the worker. Raises BadInputError for what is not understood."""
+    unknown = set(target.options) - set(_OPTIONS)
+    if unknown:
+        raise BadInputError(f"{target}: unknown option {', '.join(sorted(unknown))}; known: {', '.join(_OPTIONS)}")
+    level = target.options.get("level", "all")
+    if level not in _LEVELS:
+        raise BadInputError(f"{target}: level is one of {', '.join(_LEVELS)}")
+    threads = target.options.get("threads", "0")
+    if not (threads.isascii() and threads.isdigit()):
+        raise BadInputError(f"{target}: threads is a number, 0 for as many as there are cores")
+    config: dict[str, str] = {}
+    if "disabled_optimizers" in target.options:
+        disabled = target.options["disabled_optimizers"].replace(",", ";")
+        config["optimization.disable_specified_optimizers"] = disabled
+    return {"level": level, "threads": int(threads), "config": config}
 
 
 def _pump(child: subprocess.Popen[str], answers: queue.Queue[str | None]) -> None:
     assert child.stdout is not None
-    try:
+    with contextlib.suppress(OSError, ValueError):
         for line in child.stdout:
-            answers.put(line)
-    except (OSError, ValueError):
-        pass
+            if line.endswith("\n"):  # half a line is what a process leaves that dies while it answers
+                answers.put(line)
     answers.put(None)

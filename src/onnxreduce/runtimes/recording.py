@@ -9,19 +9,23 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from onnxreduce.errors import BadInputError
-from onnxreduce.graph.candidate import Candidate, cut
+from onnxreduce.graph.candidate import Candidate, part
 from onnxreduce.graph.index import GraphIndex
 from onnxreduce.graph.tensors import Blob, StoredTensor
+from onnxreduce.graph.validity import node_text
+from onnxreduce.graph.weights import external_location
 from onnxreduce.runtimes.base import RunResult, Status, request
 from onnxreduce.runtimes.python_ort import PythonOrt, stored_output
 from onnxreduce.runtimes.target import Target
 
 RECORDER = Target("ort", provider="cpu", options={"level": "disabled"})
 _PIECE_BYTES = 256 << 20
-_FIRST_PIECE_NODES = 256
+_FIRST_PIECE_NODES = 32
+_GROWTH = 4
 
 
 class Recording(Mapping[str, StoredTensor]):
@@ -73,20 +77,13 @@ def record(
 ) -> Recording:
     """Record every tensor of a model. `timeout` in seconds holds for each piece.
 
-    Raises BadInputError naming the operator when the reference cannot run a node.
+    Values that turn out to be no tensors are told to the index, which then holds their nodes together. Raises
+    BadInputError naming node and operator when the reference cannot run a node.
     """
     recording = Recording(feeds, folder)
     recorder = runtime or PythonOrt(RECORDER)
     try:
-        start, size = 0, _FIRST_PIECE_NODES
-        while start < len(index):
-            piece = [at for at in index.closed(range(start, min(start + size, len(index)))) if at >= start]
-            written = _record_piece(index, piece, recording, recorder, timeout)
-            start = _next_unrecorded(index, piece, start + size)
-            if written * 2 < _PIECE_BYTES:
-                size *= 2
-            elif written > _PIECE_BYTES:
-                size = max(1, size // 2)
+        _Recorder(index, recording, recorder, timeout).record_all()
     except BaseException:
         recording.close()
         raise
@@ -96,57 +93,70 @@ def record(
     return recording
 
 
-def _next_unrecorded(index: GraphIndex, piece: list[int], end: int) -> int:
-    return min(max(end, piece[-1] + 1 if piece else end), len(index))
+class _Recorder:
+    def __init__(self, index: GraphIndex, recording: Recording, runtime: PythonOrt, timeout: float) -> None:
+        self.index = index
+        self.recording = recording
+        self.runtime = runtime
+        self.timeout = timeout
 
+    def record_all(self) -> None:
+        start, size = 0, _FIRST_PIECE_NODES
+        while start < len(self.index):
+            end = min(start + size, len(self.index))
+            written = self.record(start, end)
+            fitting = _PIECE_BYTES * (end - start) // max(written, 1)
+            start, size = end, max(1, min(size * _GROWTH, fitting))
+        for value in self.index.graph_outputs:
+            if value in self.index.initializers and value not in self.recording:
+                self.recording.add(value, self._initializer(value))
 
-def _record_piece(
-    index: GraphIndex, piece: list[int], recording: Recording, recorder: PythonOrt, timeout: float
-) -> int:
-    outputs = [value for at in piece for value in index.writes[at] if index.promotable(value)]
-    candidate = _exposed(index, piece, recording, outputs)
-    folder = Path(tempfile.mkdtemp(dir=recording.folder))
-    try:
-        result, described = recorder.run_into(request(candidate), folder, timeout=timeout, load=False)
-        recording.seconds += result.seconds
-        if result.status is not Status.OK:
-            _refuse(index, piece, result, recording, recorder, timeout)
-            return 0
-        for output in described:
-            if "elem_type" in output:
-                recording.add(output["name"], stored_output(output))
-        return sum(output.get("length", 0) for output in described)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    def record(self, start: int, end: int) -> int:
+        """Record the nodes from `start` to `end`, half by half where they do not run at once; returns bytes written."""
+        folder = Path(tempfile.mkdtemp(dir=self.recording.folder))
+        try:
+            candidate = self._exposed(start, end)
+            result, described = self.runtime.run_into(request(candidate), folder, timeout=self.timeout, load=False)
+            self.recording.seconds += result.seconds
+            if result.status is Status.OK:
+                for output in described:
+                    if "elem_type" in output:
+                        self.recording.add(output["name"], stored_output(output))
+                self.index.hold(output["name"] for output in described if "elem_type" not in output)
+                return sum(output.get("length", 0) for output in described)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        if end - start == 1 or result.status is Status.HANG:  # a hang is not sought in halves: each would cost as much
+            raise self._refusal(start, end, result, folder)
+        middle = (start + end) // 2
+        return self.record(start, middle) + self.record(middle, end)
 
+    def _exposed(self, start: int, end: int) -> Candidate:
+        """The nodes with all their values as outputs, whose types ONNX Runtime finds itself.
 
-def _exposed(index: GraphIndex, piece: list[int], recording: Recording, outputs: list[str]) -> Candidate:
-    """The piece with all its values as outputs, whose types ONNX Runtime finds itself."""
-    inner = cut(index, piece, recording, outputs=[])
-    for value in outputs:
-        known = index.graph_outputs.get(value)
-        if known is not None:
-            inner.model.proto.graph.output.append(known)
-        else:
+        Earlier nodes whose values could not be recorded (sequences and the like) run again.
+        """
+        index = self.index
+        kept = [at for at in index.closed(range(start, end)) if at < end]
+        values = [value for at in range(start, end) for value in index.writes[at]]
+        outputs = [value for value in values if index.promotable(value)] or values
+        inner = part(index, kept, self.recording)
+        for value in outputs:
             inner.model.proto.graph.output.add().name = value
-    return Candidate(inner.model, inner.feeds, outputs, inner.nodes)
+        return replace(inner, outputs=outputs)
 
+    def _initializer(self, value: str) -> StoredTensor:
+        tensor = self.index.initializers[value]
+        location = external_location(tensor)
+        if location is None:
+            return StoredTensor.from_proto(tensor)
+        return StoredTensor(tensor.data_type, tuple(tensor.dims), self.index.model.external[location])
 
-def _refuse(
-    index: GraphIndex, piece: list[int], result: RunResult, recording: Recording, recorder: PythonOrt, timeout: float
-) -> None:
-    """Record half by half down to the node that cannot run, and say which it is."""
-    if len(piece) > 1 and index.together(piece[0]) != tuple(piece):
-        middle = len(piece) // 2
-        first = [at for at in index.closed(piece[:middle]) if at in set(piece)]
-        second = [at for at in piece if at not in set(first)]
-        _record_piece(index, first, recording, recorder, timeout)
-        if second:
-            _record_piece(index, second, recording, recorder, timeout)
-        return
-    node = index.nodes[piece[0]]
-    reason = " ".join(result.message.split())[:300]
-    raise BadInputError(
-        f"the reference cannot run node {node.name!r} ({node.domain + '.' if node.domain else ''}{node.op_type}): "
-        f"{result.status.value}: {reason}"
-    )
+    def _refusal(self, start: int, end: int, result: RunResult, folder: Path) -> BadInputError:
+        what = node_text(self.index.nodes[start], start)
+        if end - start > 1:
+            what = f"nodes from {what} to {node_text(self.index.nodes[end - 1], end - 1)}"
+        reason = " ".join(result.message.replace(str(folder / "model.onnx"), "the model").split())[:300]
+        if result.status is Status.HANG:
+            reason = f"no answer in {self.timeout:g} s"
+        return BadInputError(f"the reference cannot run {what}: {result.status.value}: {reason}")
