@@ -21,7 +21,8 @@ Axis = tuple[str, int]
 ALL_UP_TO = 16
 """Every size up to this one is tried."""
 SHAPE_OPERATORS = {
-    "Reshape": 1, "Expand": 1, "Tile": 1, "ConstantOfShape": 0, "Split": 1, "Slice": 2, "Resize": 3, "Pad": 1, "TopK": 1,
+    "Reshape": 1, "Expand": 1, "Tile": 1, "ConstantOfShape": 0, "Split": 1, "Slice": 2, "Resize": 3, "Pad": 1,
+    "TopK": 1,
 }  # fmt: skip
 """Operators that read sizes from an integer tensor, with the first position of such an input."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from onnxreduce.errors import BadInputError
-from onnxreduce.reduction.passes import dims, model, nodes, reorder, structure, values
+from onnxreduce.reduction.passes import constants, dims, model, nodes, reorder, structure, values
 from onnxreduce.reduction.shrink import KINDS_KEPT, Pass
 
 PASSES = (
@@ -18,6 +18,7 @@ PASSES = (
     Pass("inputs", values.inputs, "input values become zeros, ones, counts or seeded values", "values"),
     Pass("dtypes", model.dtypes, "plainer element types", "dtype"),
     Pass("attributes", model.attributes, "drop attributes that equal their default"),
+    Pass("constants", constants.constants, "constant inputs as attributes, at an older opset", "opset"),
     Pass("opset", model.opset, "oldest opset and IR version that keep the fault", "opset"),
     Pass("names", model.names, "short names"),
 )
