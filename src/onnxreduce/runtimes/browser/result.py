@@ -65,7 +65,8 @@ def message_of(header: Mapping[str, Any]) -> str:
     """The error text of a run: what was thrown, then device errors, then console lines that say something else."""
     if header["status"] == "ok":
         return ""
-    errors = [text for text in dict.fromkeys([header["message"], *header["deviceErrors"]]) if text]
+    told = [text.strip() for text in (header["message"], *header["deviceErrors"])]
+    errors = [text for text in dict.fromkeys(told) if text]
     lines = []
     for line in header["console"][:_CONSOLE_LINES]:
         # The runtime prints most errors to the console too, with other words around them.
