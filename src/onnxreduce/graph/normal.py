@@ -13,6 +13,7 @@ from onnx_ir.passes import PreconditionError
 from onnx_ir.passes.common import ClearMetadataAndDocStringPass, InlinePass, NameFixPass, TopologicalSortPass
 
 from onnxreduce.errors import BadInputError
+from onnxreduce.graph.validity import one_line
 from onnxreduce.graph.walk import every_node, functions_of, graphs_of, is_sorted, subgraphs_of
 from onnxreduce.graph.weights import EXTERNAL_FROM_BYTES
 
@@ -38,7 +39,7 @@ def rewritten(proto: ModelProto, name: str) -> ModelProto:
         cause: BaseException = error
         while cause.__cause__ is not None:
             cause = cause.__cause__
-        reason = " ".join(str(cause).split())[:300] or type(cause).__name__
+        reason = one_line(cause) or type(cause).__name__
         raise BadInputError(f"{name} cannot be normalised: {reason}") from error
     for node in every_node(result):
         for at, output in enumerate(node.output):
@@ -149,6 +150,8 @@ def _constant(node: NodeProto) -> TensorProto | None:
     if attribute.name not in forms:
         return None
     elem_type, dims, values = forms[attribute.name]
+    if elem_type == TensorProto.STRING:  # the helper's way through numpy would lose zeros at the end
+        return TensorProto(name=name, data_type=elem_type, dims=dims, string_data=values)
     return helper.make_tensor(name, elem_type, dims, list(values))
 
 

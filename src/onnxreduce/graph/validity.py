@@ -42,6 +42,12 @@ def node_text(node: NodeProto, position: int | None = None) -> str:
     return f"node {place} ({operator if operator.isprintable() else repr(operator)})"
 
 
+def one_line(text: object, limit: int = 300) -> str:
+    """A text for messages: on one line, control characters escaped, and not too long."""
+    words = " ".join(str(text).split())[:limit]
+    return words if words.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in words)
+
+
 def _check_definitions(graph: GraphProto) -> None:
     """Each value is defined once; an initializer may be a graph input too."""
     inputs: set[str] = set()

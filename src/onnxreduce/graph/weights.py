@@ -11,6 +11,7 @@ from onnx import AttributeProto, ModelProto, SparseTensorProto, TensorProto, num
 
 from onnxreduce.errors import BadInputError
 from onnxreduce.graph.tensors import Blob, StoredTensor, raw_length
+from onnxreduce.graph.validity import one_line
 from onnxreduce.graph.walk import every_graph, every_node, tensors_inside
 
 EXTERNAL_FROM_BYTES = 4096
@@ -172,4 +173,4 @@ def _check_inside(tensor: TensorProto, what: str) -> None:
 
 
 def _line(error: BaseException) -> str:
-    return " ".join(str(error).split())[:300] or type(error).__name__
+    return one_line(error) or type(error).__name__

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
@@ -29,6 +30,7 @@ from onnxreduce.runtimes.target import Target
 
 _WORKER = Path(__file__).with_name("ort_worker.py")
 _START_SECONDS = 120.0
+_LOOK_SECONDS = 0.5
 _PROVIDERS = {
     "cpu": "CPUExecutionProvider",
     "cuda": "CUDAExecutionProvider",
@@ -175,17 +177,30 @@ class PythonOrt:
         return self._next(timeout)
 
     def _next(self, timeout: float) -> dict[str, Any] | Status:
-        try:
-            line = self._answers.get(timeout=timeout)
-        except queue.Empty:
+        line = self._line(timeout)
+        if line is Status.HANG:
             self._stop()
             return Status.HANG
-        if line is None:
+        if not isinstance(line, str):
             self._exit = self._child.wait() if self._child else 0
             self._stop()
             return Status.DEAD
         answer: dict[str, Any] = json.loads(line)
         return answer
+
+    def _line(self, timeout: float) -> str | Status | None:
+        """The next line; None when the child is dead, which shows late where its own children hold the pipe."""
+        end = time.monotonic() + timeout
+        while True:
+            dead = self._child is None or self._child.poll() is not None
+            left = end - time.monotonic()
+            try:
+                return self._answers.get(timeout=max(min(left, _LOOK_SECONDS), 0))
+            except queue.Empty:
+                if dead:
+                    return None
+                if left <= 0:
+                    return Status.HANG
 
     def _last_words(self) -> str:
         """How a dead child ended: by which signal, and the last line that it wrote."""

@@ -16,7 +16,7 @@ from onnxreduce.errors import BadInputError
 from onnxreduce.graph.candidate import Candidate, part
 from onnxreduce.graph.index import GraphIndex
 from onnxreduce.graph.tensors import Blob, StoredTensor
-from onnxreduce.graph.validity import node_text
+from onnxreduce.graph.validity import node_text, one_line
 from onnxreduce.graph.weights import external_location
 from onnxreduce.runtimes.base import RunResult, Status, request
 from onnxreduce.runtimes.python_ort import PythonOrt, stored_output
@@ -156,7 +156,7 @@ class _Recorder:
         what = node_text(self.index.nodes[start], start)
         if end - start > 1:
             what = f"nodes from {what} to {node_text(self.index.nodes[end - 1], end - 1)}"
-        reason = " ".join(result.message.replace(str(folder / "model.onnx"), "the model").split())[:300]
+        reason = one_line(result.message.replace(str(folder / "model.onnx"), "the model"))
         if result.status is Status.HANG:
             reason = f"no answer in {self.timeout:g} s"
         return BadInputError(f"the reference cannot run {what}: {result.status.value}: {reason}")
