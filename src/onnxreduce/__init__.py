@@ -4,6 +4,7 @@ from onnxreduce.api import Check, check, reduce
 from onnxreduce.errors import BadInputError, OnnxReduceError, SetupError
 from onnxreduce.graph.prepare import InputOptions
 from onnxreduce.oracle.build import Setup
+from onnxreduce.oracle.choose import Settings, choose
 from onnxreduce.oracle.spec import OracleSpec
 from onnxreduce.oracle.verdict import Outcome, Verdict
 from onnxreduce.reduction.driver import Shrinks, Watcher
@@ -20,6 +21,7 @@ __all__ = [
     "OracleSpec",
     "Outcome",
     "Reduction",
+    "Settings",
     "Setup",
     "SetupError",
     "Shrinks",
@@ -27,6 +29,7 @@ __all__ = [
     "Verdict",
     "Watcher",
     "check",
+    "choose",
     "reduce",
 ]
 

@@ -13,6 +13,7 @@ from onnxreduce.graph.candidate import whole
 from onnxreduce.graph.prepare import GivenInputs, InputOptions, prepare
 from onnxreduce.oracle import spec as specs
 from onnxreduce.oracle.build import BuiltOracle, Setup
+from onnxreduce.oracle.choose import choose
 from onnxreduce.oracle.verdict import Golden, Oracle
 from onnxreduce.reduction.driver import ALSO_FOUND, JOURNAL, Run, Shrinks, Watcher
 from onnxreduce.reduction.problem import Budget
@@ -46,10 +47,11 @@ def reduce(
 ) -> Reduction:
     """Reduce a faulty model to the few nodes that still show the fault.
 
-    `model`: path or `ModelProto`. `oracle`: a shipped name, the path of a TOML file, an `OracleSpec`, or any object of
-    the `Oracle` protocol (which the caller closes). `inputs`: arrays by name, an `.npz`, or a folder with
-    `input_0.pb`, ...; what is missing is made, see `InputOptions`. `output`: folder to write into; nothing is written
-    without it, and another run's files are replaced only with `force`. `shrinks`: what follows the deletion of nodes.
+    `model`: path or `ModelProto`. `oracle`: a shipped name, the path of a TOML file, `command: ...`,
+    `PATH.py:FUNCTION`, an `OracleSpec` (see `choose`), or any object of the `Oracle` protocol, which the caller closes.
+    `inputs`: arrays by name, an `.npz`, or a folder with `input_0.pb`, ...; what is missing is made, see
+    `InputOptions`. `output`: folder to write into; nothing is written without it, and another run's files are replaced
+    only with `force`. `shrinks`: what follows the deletion of nodes.
 
     Raises BadInputError (the model, inputs, oracle or options are at fault), SetupError (browser, adapter, package or
     provider is missing), DoesNotFailError (the original shows no fault).
@@ -93,7 +95,7 @@ def check(
 
 
 def _spec(oracle: str | specs.OracleSpec | Oracle) -> specs.OracleSpec | Oracle:
-    return specs.find(oracle) if isinstance(oracle, str) else oracle
+    return choose(oracle) if isinstance(oracle, str) else oracle
 
 
 def _make_writable(folder: Path, force: bool) -> bool:

@@ -15,8 +15,28 @@ from onnxreduce import terminal
 from onnxreduce.errors import OnnxReduceError, SetupError
 from onnxreduce.graph.input_expressions import parse_assignments, parse_dims
 from onnxreduce.graph.prepare import InputOptions
+from onnxreduce.options import (
+    AdapterOption,
+    AtolOption,
+    BrowserOption,
+    DimOption,
+    ExpectOption,
+    HeadedOption,
+    InputOption,
+    InputsOption,
+    MatchOption,
+    ModelArgument,
+    OracleOption,
+    OrtWebOption,
+    ReferenceOption,
+    RtolOption,
+    SeedOption,
+    SuspectOption,
+    TimeoutOption,
+)
 from onnxreduce.oracle import spec as specs
 from onnxreduce.oracle.build import Setup
+from onnxreduce.oracle.choose import Settings, choose
 from onnxreduce.oracle.verdict import Outcome
 from onnxreduce.reduction.problem import Budget
 from onnxreduce.reduction.shrink import KINDS_KEPT
@@ -44,38 +64,6 @@ app = typer.Typer(
     epilog="onnxreduce MODEL --oracle NAME is short for onnxreduce reduce MODEL --oracle NAME.",
 )
 
-ModelArgument = Annotated[Path, typer.Argument(metavar="MODEL", help="The .onnx file.", show_default=False)]
-OracleOption = Annotated[
-    str, typer.Option("--oracle", help="Which two ways to run the model are compared: a name, or a .toml file.")
-]
-InputsOption = Annotated[
-    Path | None,
-    typer.Option("--inputs", metavar="FILE.npz|DIR", help="Inputs: an .npz, or a folder with input_0.pb, ..."),
-]
-InputOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--input",
-        metavar="NAME=EXPR",
-        help="One input: uniform(lo,hi), normal(mean,std), arange(a,b), full(v), zeros, ones, or a .npy file.",
-    ),
-]
-DimOption = Annotated[
-    list[str] | None, typer.Option("--dim", metavar="NAME=N", help="Size of a dynamic dimension (or INPUT:AXIS=N).")
-]
-SeedOption = Annotated[int, typer.Option("--seed", help="Seed of generated inputs.")]
-OrtWebOption = Annotated[
-    str | None,
-    typer.Option("--ort-web", metavar="VERSION|DIR", help="onnxruntime-web: another version, or a local build."),
-]
-BrowserOption = Annotated[
-    str | None, typer.Option("--browser", metavar="PATH|chrome|msedge|chromium", help="Which browser to drive.")
-]
-AdapterOption = Annotated[
-    str, typer.Option("--adapter", help="WebGPU adapter: auto (hardware if there is any), hardware, software.")
-]
-HeadedOption = Annotated[bool, typer.Option("--headed", help="Show the browser's window.")]
-
 
 @app.callback(invoke_without_command=True)
 def _root(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
@@ -90,6 +78,8 @@ def _root(version: Annotated[bool, typer.Option("--version", help="Print the ver
 def reduce_command(
     model: ModelArgument,
     oracle: OracleOption = "webgpu-vs-wasm",
+    suspect: SuspectOption = None,
+    reference: ReferenceOption = None,
     inputs: InputsOption = None,
     input: InputOption = None,
     dim: DimOption = None,
@@ -102,6 +92,11 @@ def reduce_command(
     browser: BrowserOption = None,
     adapter: AdapterOption = "auto",
     headed: HeadedOption = False,
+    rtol: RtolOption = None,
+    atol: AtolOption = None,
+    timeout: TimeoutOption = None,
+    expect: ExpectOption = None,
+    match: MatchOption = None,
     passes: Annotated[
         str | None, typer.Option("--passes", metavar="NAMES", help="Only these passes after deletion; '' for none.")
     ] = None,
@@ -118,17 +113,16 @@ def reduce_command(
 ) -> None:
     """Reduce a faulty model to the few nodes that still show the fault."""
     from onnxreduce.api import reduce
-
-    folder = output or Path(f"{model.stem}-reduced")
     from onnxreduce.reduction.driver import Shrinks
     from onnxreduce.reduction.passes.table import chosen, kept_kinds
 
+    folder = output or Path(f"{model.stem}-reduced")
     unlimited = float("inf")
     shrinks = Shrinks(chosen(passes, skip), kept_kinds(keep))
     with terminal.Progress() as progress:
         reduction = reduce(
             model,
-            oracle,
+            choose(oracle, Settings(suspect, reference, rtol, atol, timeout, expect, match)),
             inputs,
             output=folder,
             force=force,
@@ -146,6 +140,8 @@ def reduce_command(
 def check_command(
     model: ModelArgument,
     oracle: OracleOption = "webgpu-vs-wasm",
+    suspect: SuspectOption = None,
+    reference: ReferenceOption = None,
     inputs: InputsOption = None,
     input: InputOption = None,
     dim: DimOption = None,
@@ -154,6 +150,11 @@ def check_command(
     browser: BrowserOption = None,
     adapter: AdapterOption = "auto",
     headed: HeadedOption = False,
+    rtol: RtolOption = None,
+    atol: AtolOption = None,
+    timeout: TimeoutOption = None,
+    expect: ExpectOption = None,
+    match: MatchOption = None,
 ) -> None:
     """Run a model once under both targets: exit code 0 when they agree, 1 when the fault shows."""
     from onnxreduce.api import check
@@ -162,7 +163,7 @@ def check_command(
     report: Callable[[str], None] = lambda text: console.print(text, style="dim", markup=False, highlight=False)  # noqa: E731
     checked = check(
         model,
-        oracle,
+        choose(oracle, Settings(suspect, reference, rtol, atol, timeout, expect, match)),
         inputs,
         options=_input_options(input, dim, seed),
         setup=Setup(ort_web, browser, adapter, headed, report),

@@ -95,7 +95,7 @@ def show_reduction(console: Console, reduction: Reduction) -> None:
     rows = {
         "nodes": f"{summary['nodes_before']} → {summary['nodes_after']}",
         "operators": operators + (" ..." if len(summary["operators"]) > MOST_ROWS else ""),
-        "fault": summary["signature"],
+        "fault": _fault(summary),
         "oracle": summary["oracle"],
         "1-minimal": "yes: no single node can go" if summary["one_minimal"] else "not shown",
         "confirmed": "yes: built by the emitted script, judged in a fresh runtime"
@@ -200,6 +200,12 @@ def _differences(differences: Sequence[Difference]) -> Table:
     if len(differences) > len(shown):
         table.caption = f"{len(differences) - len(shown)} more outputs"
     return table
+
+
+def _fault(summary: Any) -> str:
+    original = str(summary["signature"])
+    reduced = str(summary.get("signature_reduced", original))
+    return original if reduced == original else f"{original} in the original, {reduced} in the reduced model"
 
 
 def _calls(summary: Any) -> str:

@@ -39,7 +39,7 @@ class BuiltOracle(DifferentialOracle):
             makers = _Makers(setup, stack)
             reference = makers.runtime(spec.reference)
             suspect = makers.runtime(spec.suspect)
-            super().__init__(spec.name, reference, suspect, spec.tolerance, spec.timeout)
+            super().__init__(spec.name, reference, suspect, spec.tolerance, spec.timeout, spec.expectation)
             self._stack = stack.pop_all()
 
     def close(self) -> None:

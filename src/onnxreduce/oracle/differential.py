@@ -42,6 +42,7 @@ class DifferentialOracle:
         suspect: Runtime,
         tolerance: Tolerance | None = None,
         timeout: float | None = None,
+        expectation: Expectation | None = None,
     ) -> None:
         self.name = name
         self.reference = reference
@@ -49,6 +50,7 @@ class DifferentialOracle:
         self.tolerance = tolerance or Tolerance()
         self.timeout = timeout or FIRST_TIMEOUT
         self._given_timeout = timeout
+        self._expectation = expectation or Expectation()
 
     def judge(self, candidate: Candidate, *, fresh: bool = False, alone: bool = False) -> Verdict:
         """See `Oracle.judge`. A reference that cannot run the candidate makes it unresolved."""
@@ -103,6 +105,15 @@ class DifferentialOracle:
         self.reference.close()
 
     def _verdict(
+        self, candidate: Candidate, expected: Mapping[str, np.ndarray], result: RunResult, seconds: float
+    ) -> Verdict:
+        verdict = self._any_verdict(candidate, expected, result, seconds)
+        if verdict.signature is None or self._expectation.met_by(verdict.signature, verdict.message):
+            return verdict
+        text = f"it fails, but not as expected: {verdict.signature}"
+        return replace(verdict, outcome=Outcome.UNRESOLVED, signature=None, message=text)
+
+    def _any_verdict(
         self, candidate: Candidate, expected: Mapping[str, np.ndarray], result: RunResult, seconds: float
     ) -> Verdict:
         differences: list[Difference] = []

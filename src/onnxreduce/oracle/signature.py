@@ -25,6 +25,7 @@ class Kind(enum.Enum):
     HANG = "hang"
     LOST_DEVICE = "lost device"
     DEAD = "dead process"
+    INTERESTING = "interesting"  # a command or function of the user's says so
 
 
 WRONG_VALUES = frozenset({Kind.NUMERIC, Kind.NAN, Kind.ZEROS})
@@ -46,6 +47,18 @@ class Signature:
 
     def __str__(self) -> str:
         return f"{self.kind.value}: {self.message}" if self.message else self.kind.value
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """What a failure must be like to count: of this class, if any, and with a message that matches the pattern."""
+
+    kind: Kind | None = None
+    pattern: str = ""
+
+    def met_by(self, signature: Signature, message: str) -> bool:
+        """Whether a failure counts."""
+        return self.kind in (None, signature.kind) and (not self.pattern or bool(re.search(self.pattern, message)))
 
 
 _RULES = (

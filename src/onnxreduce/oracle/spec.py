@@ -11,6 +11,7 @@ from typing import Any
 
 from onnxreduce.errors import BadInputError
 from onnxreduce.oracle.comparison import RELATIVE, Tolerance
+from onnxreduce.oracle.signature import Expectation
 from onnxreduce.runtimes.target import Target
 
 if sys.version_info >= (3, 11):
@@ -40,6 +41,7 @@ class OracleSpec:
     description: str = ""
     tolerance: Tolerance = field(default_factory=Tolerance)
     timeout: float | None = None
+    expectation: Expectation = field(default_factory=Expectation)
 
     def at_ort_web(self, version: str) -> OracleSpec:
         """The same oracle with both onnxruntime-web targets at another version."""

@@ -174,8 +174,9 @@ class Run:
         with tempfile.TemporaryDirectory(prefix="onnxreduce-") as temporary:
             place = self.folder or Path(temporary)
             self._write(place, candidate, summary)
-            confirmed, why = self._confirm(problem, place)
+            confirmed, why, shown = self._confirm(problem, place)
             summary |= {"confirmed_fresh": confirmed, **({"not_confirmed": why} if why else {})}
+            summary |= {"signature_reduced": shown} if shown else {}
             summary |= self._costs(problem, recorded)
             self._write(place, candidate, summary)
             for name, (other, verdict) in (shrinking.also_found if shrinking else {}).items():
@@ -223,7 +224,7 @@ class Run:
     def _write(self, folder: Path, candidate: Candidate, summary: Mapping[str, Any]) -> None:
         title = [
             f"{summary['model']}, reduced by onnxreduce from {summary['nodes_before']} nodes to "
-            f"{summary['nodes_after']}. Fault: {summary['signature']}.",
+            f"{summary['nodes_after']}. Fault: {summary.get('signature_reduced', summary['signature'])}.",
             f"Wrong under {summary['runtime']}; right under {summary['reference']}.",
         ]
         script = emit.builder_script(
@@ -239,22 +240,25 @@ class Run:
             external=candidate.model.external,
         )
 
-    def _confirm(self, problem: Problem, folder: Path) -> tuple[bool, str]:
-        """Build the model with the emitted script and judge that, both targets, fresh."""
+    def _confirm(self, problem: Problem, folder: Path) -> tuple[bool, str, str]:
+        """Build the model with the emitted script and judge that, both targets, fresh.
+
+        Returns whether it fails as the original does, why not, and how it fails.
+        """
         try:
             proto, feeds = emit.run_script(folder, SCRIPT_TIMEOUT)
             built = whole(load(proto), feeds)
             verdict = self.oracle.judge(built, fresh=True)
         except OnnxReduceError as error:
-            return False, str(error)
+            return False, str(error), ""
         except KeyboardInterrupt:
-            return False, "interrupted"
+            return False, "interrupted", ""
         self._journal.add("emitted", built.nodes, verdict, fresh=True)
         if verdict.outcome is not Outcome.FAILS or verdict.signature is None:
-            return False, f"the model that the script builds {verdict.outcome.value} {verdict.message}".strip()
+            return False, f"the model that the script builds {verdict.outcome.value} {verdict.message}".strip(), ""
         if not problem.signature.matches(verdict.signature):
-            return False, f"the model that the script builds fails in another way: {verdict.signature}"
-        return True, ""
+            return False, f"the model that the script builds fails in another way: {verdict.signature}", ""
+        return True, "", str(verdict.signature)
 
     def _summary(self, problem: Problem, golden: Golden, recorded: Recording) -> dict[str, Any]:
         sides = self.oracle.describe()

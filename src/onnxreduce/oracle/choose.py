@@ -1,0 +1,69 @@
+"""Which oracle a user means: a shipped name, a file, two targets, a command or a function; with its settings changed."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+from onnxreduce.errors import BadInputError
+from onnxreduce.oracle.comparison import Tolerance
+from onnxreduce.oracle.custom import CustomOracle, custom
+from onnxreduce.oracle.signature import Expectation, Kind
+from onnxreduce.oracle.spec import OracleSpec, find
+from onnxreduce.runtimes.target import Target
+
+CLASSES = {kind.name.lower().replace("_", "-"): kind for kind in Kind if kind is not Kind.INTERESTING}
+"""Words for `--expect`."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the command line changes about an oracle. Tolerances are a share of each output's scale, and absolute."""
+
+    suspect: str | None = None
+    reference: str | None = None
+    rtol: float | None = None
+    atol: float | None = None
+    timeout: float | None = None
+    expect: str | None = None
+    match: str | None = None
+
+
+def choose(text: str, settings: Settings | None = None) -> OracleSpec | CustomOracle:
+    """The oracle with its settings. Raises BadInputError that says what is accepted."""
+    settings = settings or Settings()
+    own = custom(text, settings.timeout)
+    if own is not None:
+        given = [
+            name for name in ("suspect", "reference", "rtol", "atol", "expect", "match") if getattr(settings, name)
+        ]
+        if given:
+            raise BadInputError(f"--{given[0]} does not go with a command or function as oracle")
+        return own
+    spec = find(text)
+    suspect = Target.parse(settings.suspect) if settings.suspect else spec.suspect
+    reference = Target.parse(settings.reference) if settings.reference else spec.reference
+    if (suspect, reference) != (spec.suspect, spec.reference):
+        spec = replace(spec, name=f"{suspect} against {reference}", suspect=suspect, reference=reference)
+    tolerance = spec.tolerance
+    if settings.rtol is not None:
+        tolerance = Tolerance({"*": settings.rtol}, tolerance.absolute)
+    if settings.atol is not None:
+        tolerance = replace(tolerance, absolute=settings.atol)
+    return replace(
+        spec, tolerance=tolerance, timeout=settings.timeout or spec.timeout, expectation=_expectation(settings)
+    )
+
+
+def _expectation(settings: Settings) -> Expectation:
+    kind = None
+    if settings.expect is not None:
+        kind = CLASSES.get(settings.expect)
+        if kind is None:
+            raise BadInputError(f"--expect {settings.expect!r} is not one of {', '.join(CLASSES)}")
+    if settings.match is not None:
+        try:
+            re.compile(settings.match)
+        except re.error as error:
+            raise BadInputError(f"--match {settings.match!r} is not a regular expression: {error}") from error
+    return Expectation(kind, settings.match or "")

@@ -1,0 +1,196 @@
+"""Oracles of the user's own: a command, or a Python function. What they find interesting is what is kept.
+
+Exit codes follow C-Vise and Lithium (0 is interesting) and git bisect (125 is "cannot tell").
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import shlex
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import psutil
+
+from onnxreduce.errors import BadInputError, SetupError
+from onnxreduce.graph.candidate import Candidate
+from onnxreduce.graph.tensors import StoredTensor
+from onnxreduce.oracle.signature import Kind, Signature, normalised
+from onnxreduce.oracle.verdict import Golden, Outcome, Verdict
+
+COMMAND = "command:"
+CANNOT_TELL = 125
+DEFAULT_TIMEOUT = 300.0
+INTERESTING = Signature(Kind.INTERESTING)
+
+Answer = bool | str | None
+
+
+class CustomOracle:
+    """What both kinds share: no reference, no tolerance, one answer."""
+
+    def __init__(self, name: str, timeout: float | None = None) -> None:
+        self.name = name
+        self.timeout = timeout or DEFAULT_TIMEOUT
+
+    def answer(self, model: onnx.ModelProto, inputs: Mapping[str, StoredTensor]) -> Verdict:
+        """Judge a self-contained model with its inputs."""
+        raise NotImplementedError
+
+    def golden(self, candidate: Candidate, recorded: Callable[[], Mapping[str, StoredTensor]] | None = None) -> Golden:
+        """See `Oracle.golden`."""
+        verdict = self.judge(candidate)
+        if recorded is not None:
+            recorded()
+        return Golden(verdict, 0.0, self.timeout)
+
+    def judge(self, candidate: Candidate, *, fresh: bool = False, alone: bool = False) -> Verdict:
+        """See `Oracle.judge`; every run is fresh."""
+        begun = time.perf_counter()
+        verdict = self.answer(candidate.model.with_weights_inside(), candidate.feeds)
+        return replace(verdict, seconds=time.perf_counter() - begun)
+
+    def describe(self) -> Mapping[str, Mapping[str, str]]:
+        """See `Oracle.describe`."""
+        return {"suspect": {"runtime": self.name}, "reference": {}}
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class CommandOracle(CustomOracle):
+    """`command: PROGRAM ARGUMENTS` with `{model}` for the file and `{inputs}` for a folder with `input_N.pb`.
+
+    Exit code 0 is interesting, 125 cannot tell, any other not. The command runs in a folder of its own, without a
+    shell; past the time limit its whole process tree is killed, which counts as cannot tell.
+    """
+
+    def __init__(self, text: str, timeout: float | None = None) -> None:
+        super().__init__(text.strip(), timeout)
+        try:
+            self._words = shlex.split(text.strip().removeprefix(COMMAND))
+        except ValueError as error:
+            raise BadInputError(f"oracle {text!r}: {error}") from error
+        if not self._words:
+            raise BadInputError(f"oracle {text!r} names no command")
+        program = Path(self._words[0])
+        if program.parent != Path() or program.is_absolute():
+            self._words[0] = str(program.resolve())
+
+    def answer(self, model: onnx.ModelProto, inputs: Mapping[str, StoredTensor]) -> Verdict:
+        """Write both, run the command, read its exit code."""
+        with tempfile.TemporaryDirectory(prefix="onnxreduce-") as temporary:
+            folder = Path(temporary)
+            onnx.save(model, folder / "model.onnx")
+            data = folder / "test_data_set_0"
+            data.mkdir()
+            for at, value in enumerate(each for each in model.graph.input if each.name in inputs):
+                (data / f"input_{at}.pb").write_bytes(inputs[value.name].to_proto(value.name).SerializeToString())
+            places = {"{model}": str(folder / "model.onnx"), "{inputs}": str(data)}
+            words = [_filled(word, places) for word in self._words]
+            code = self._run(words, folder)
+        if code == 0:
+            return Verdict(Outcome.FAILS, INTERESTING)
+        if code is None or code == CANNOT_TELL:
+            return Verdict(Outcome.UNRESOLVED, message="the command cannot tell" if code else "the command hangs")
+        return Verdict(Outcome.PASSES)
+
+    def _run(self, words: list[str], folder: Path) -> int | None:
+        try:
+            child = subprocess.Popen(
+                words,
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise SetupError(
+                f"the oracle's command {words[0]!r} cannot be run: {os.strerror(error.errno or 0)}"
+            ) from error
+        try:
+            return child.wait(self.timeout)
+        except subprocess.TimeoutExpired:
+            return None
+        finally:
+            _kill_tree(child)
+
+
+class FunctionOracle(CustomOracle):
+    """`PATH.py:FUNCTION`, called with the model (`onnx.ModelProto`) and its inputs (arrays by name).
+
+    It returns True (interesting), False, None (cannot tell), or a text: interesting, with the text as its message.
+    """
+
+    def __init__(self, text: str, timeout: float | None = None) -> None:
+        super().__init__(text, timeout)
+        path_text, _, name = text.rpartition(":")
+        path = Path(path_text)
+        if not path.is_file():
+            raise BadInputError(f"oracle {text!r}: no file {path_text}")
+        spec = importlib.util.spec_from_file_location(f"onnxreduce_oracle_{path.stem}", path)
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        try:
+            spec.loader.exec_module(module)
+        except Exception as error:
+            raise BadInputError(f"oracle {text!r} cannot be imported: {type(error).__name__}: {error}") from error
+        function = getattr(module, name, None)
+        if not callable(function):
+            raise BadInputError(f"oracle {text!r}: {path.name} has no function {name!r}")
+        self._function: Callable[[onnx.ModelProto, Mapping[str, np.ndarray]], Answer] = function
+
+    def answer(self, model: onnx.ModelProto, inputs: Mapping[str, StoredTensor]) -> Verdict:
+        """Call the function; an exception of its own is told as a mistake in the oracle."""
+        try:
+            found: Any = self._function(model, {name: tensor.array for name, tensor in inputs.items()})
+        except Exception as error:
+            raise BadInputError(f"oracle {self.name} raised {type(error).__name__}: {error}") from error
+        if isinstance(found, str):
+            return Verdict(Outcome.FAILS, Signature(Kind.INTERESTING, normalised(found)), message=found)
+        if found is None:
+            return Verdict(Outcome.UNRESOLVED, message="the function cannot tell")
+        return Verdict(Outcome.FAILS, INTERESTING) if found else Verdict(Outcome.PASSES)
+
+
+def custom(text: str, timeout: float | None = None) -> CustomOracle | None:
+    """The oracle of a command or function, or None when the text is the name of another kind."""
+    if text.startswith(COMMAND):
+        return CommandOracle(text, timeout)
+    if ".py:" in text:
+        return FunctionOracle(text, timeout)
+    return None
+
+
+def _filled(word: str, places: Mapping[str, str]) -> str:
+    for place, value in places.items():
+        word = word.replace(place, value)
+    return word
+
+
+def _kill_tree(child: subprocess.Popen[bytes]) -> None:
+    """End the command and all that it started, also what outlived it in its process group."""
+    try:
+        family = psutil.Process(child.pid).children(recursive=True)
+    except psutil.NoSuchProcess:
+        family = []
+    if hasattr(os, "killpg"):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(child.pid, signal.SIGKILL)
+    elif child.poll() is None:
+        child.kill()
+    for process in family:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
+    child.wait()
