@@ -374,6 +374,25 @@ def test_broken_graphs_are_refused(what: str) -> None:
     assert words in refused(make())
 
 
+def test_names_that_are_not_utf_8(tmp_path: Path) -> None:
+    data = model([node("Neg", ["x"], ["QQ"]), node("Neg", ["QQ"], ["y"])]).SerializeToString()
+    (tmp_path / "m.onnx").write_bytes(data.replace(b"QQ", b"\xff\xfe"))
+    assert "UTF-8" in refused(tmp_path / "m.onnx")
+
+
+def test_subgraphs_within_subgraphs() -> None:
+    """As deep as protobuf goes, give or take; each level captures from the outermost graph."""
+    body = helper.make_graph([node("Neg", ["x"], ["t0"])], "b", [], [floats("t0", 2)])
+    for depth in range(1, 20):
+        other = helper.make_graph([node("Exp", ["x"], [f"e{depth}"])], "b", [], [floats(f"e{depth}", 2)])
+        deeper = node("If", ["c"], [f"t{depth}"], then_branch=body, else_branch=other)
+        body = helper.make_graph([deeper], "b", [], [floats(f"t{depth}", 2)])
+    proto = model(body.node, [floats("x", 2), info("c", TensorProto.BOOL, [])], [floats("t19", 2)])
+    done = normal(proto)
+    (y,) = run(done.with_weights_inside(), x=np.array([1, 2], np.float32), c=np.array(True))
+    assert y.tolist() == [-1, -2]
+
+
 def test_no_nodes_and_no_opset() -> None:
     empty = model()
     del empty.graph.node[:]

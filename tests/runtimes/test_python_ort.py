@@ -163,7 +163,7 @@ def test_what_the_child_started_goes_with_it(end: str, tmp_path: Path, monkeypat
     note = tmp_path / "pid"
     action = f"p = subprocess.Popen(['sleep', '1000']); open({str(note)!r}, 'w').write(str(p.pid)); {end}"
     runtime = with_worker(action, tmp_path, monkeypatch)
-    result = runtime.run(negation(), timeout=3)
+    result = runtime.run(negation(), timeout=1.5)
     assert result.status is (Status.HANG if "sleep" in end else Status.DEAD)
     runtime.close()
     grandchild = int(note.read_text())

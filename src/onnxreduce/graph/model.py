@@ -79,10 +79,12 @@ def load(source: Path | str | ModelProto) -> Model:
         raise BadInputError(f"{name} is not an ONNX model, or it is truncated: it has no IR version or no opset")
     try:
         densify(proto)
-        external = take_weights_out(proto, path)
         check(proto)
+        external = take_weights_out(proto, path)
     except BadInputError as error:
         raise BadInputError(f"{name}: {error}") from error
+    except RecursionError as error:
+        raise BadInputError(f"{name}: its subgraphs are nested too deeply") from error
     return Model(proto, external, path)
 
 

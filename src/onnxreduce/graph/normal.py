@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any
@@ -16,6 +17,8 @@ from onnxreduce.errors import BadInputError
 from onnxreduce.graph.validity import one_line
 from onnxreduce.graph.walk import every_node, functions_of, graphs_of, is_sorted, subgraphs_of
 from onnxreduce.graph.weights import EXTERNAL_FROM_BYTES
+
+logging.getLogger("onnx_ir").addHandler(logging.NullHandler())  # its warnings are for those who configure logging
 
 _LEFT_OUT = "onnxreduce-left-out-output-"
 

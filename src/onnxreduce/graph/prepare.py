@@ -44,7 +44,7 @@ def prepare(model: Path | str | ModelProto, inputs: GivenInputs | None, options:
         for name, array in inputs.items():
             try:
                 given[name] = StoredTensor.from_array(np.asarray(array))
-            except TypeError as error:
+            except (TypeError, ValueError) as error:
                 raise BadInputError(f"input {name!r}: {error}") from error
     elif inputs is not None:
         given.update(read_inputs(Path(inputs), ordered_inputs(loaded.proto)))

@@ -10,12 +10,13 @@ from collections.abc import Iterable
 from onnx import GraphProto, ModelProto, NodeProto
 
 from onnxreduce.errors import BadInputError
-from onnxreduce.graph.walk import graphs_of, read_names, subgraphs_of
+from onnxreduce.graph.walk import every_graph, every_node, graphs_of, read_names, subgraphs_of
 
 
 def check(proto: ModelProto) -> None:
     """Raise BadInputError, with the node or value in its message, when names or domains do not fit together."""
     graph = proto.graph
+    _check_text(proto)
     if not graph.output:
         raise BadInputError("the graph has no outputs: there is nothing to compare")
     for each in graphs_of(graph):
@@ -46,6 +47,22 @@ def one_line(text: object, limit: int = 300) -> str:
     """A text for messages: on one line, control characters escaped, and not too long."""
     words = " ".join(str(text).split())[:limit]
     return words if words.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in words)
+
+
+def _check_text(proto: ModelProto) -> None:
+    """Protobuf hands out bytes where text is not UTF-8."""
+    texts: list[object] = [opset.domain for opset in proto.opset_import]
+    for node in every_node(proto):
+        texts += (node.op_type, node.domain, node.name, node.overload, *node.input, *node.output)
+        texts += (attribute.name for attribute in node.attribute)
+    for graph in every_graph(proto):
+        texts += (value.name for values in (graph.input, graph.output, graph.value_info) for value in values)
+        texts += (tensor.name for tensor in graph.initializer)
+    for function in proto.functions:
+        texts += (function.name, function.domain, *function.input, *function.output)
+    for text in texts:
+        if not isinstance(text, str):
+            raise BadInputError(f"the name {text!r} is not UTF-8; the file is damaged")
 
 
 def _check_definitions(graph: GraphProto) -> None:
