@@ -1,4 +1,4 @@
-"""Which oracle a user means: a shipped name, a file, two targets, a command or a function; with its settings changed."""
+"""Which oracle a user means: a shipped name, a file, two targets, a command or a function; and its settings."""
 
 from __future__ import annotations
 
@@ -34,9 +34,8 @@ def choose(text: str, settings: Settings | None = None) -> OracleSpec | CustomOr
     settings = settings or Settings()
     own = custom(text, settings.timeout)
     if own is not None:
-        given = [
-            name for name in ("suspect", "reference", "rtol", "atol", "expect", "match") if getattr(settings, name)
-        ]
+        fixed = ("suspect", "reference", "rtol", "atol", "expect", "match")
+        given = [name for name in fixed if getattr(settings, name) is not None]
         if given:
             raise BadInputError(f"--{given[0]} does not go with a command or function as oracle")
         return own

@@ -11,7 +11,7 @@ from onnxreduce.errors import BadInputError
 from onnxreduce.graph.candidate import Candidate
 from onnxreduce.graph.tensors import StoredTensor
 from onnxreduce.oracle.comparison import UNSTABLE, Difference, Tolerance, compare
-from onnxreduce.oracle.signature import WRONG_VALUES, Kind, Signature, normalised
+from onnxreduce.oracle.signature import WRONG_VALUES, Expectation, Kind, Signature, normalised
 from onnxreduce.oracle.verdict import Golden, Outcome, Verdict
 from onnxreduce.runtimes.base import RunResult, Runtime, Status, request
 
