@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -20,7 +21,8 @@ from web_models import add, endless, slow
 
 from onnxreduce.errors import SetupError
 from onnxreduce.runtimes.base import RunResult, Status
-from onnxreduce.runtimes.browser.host import BrowserHost, is_software
+from onnxreduce.runtimes.browser.adapter import is_software
+from onnxreduce.runtimes.browser.host import BrowserHost
 from onnxreduce.runtimes.browser.ort_web import OrtWebRuntime
 
 pytestmark = pytest.mark.browser
@@ -42,6 +44,13 @@ def of_type(host: BrowserHost, kind: str) -> list[psutil.Process]:
 
 def alive(processes: list[psutil.Process]) -> list[psutil.Process]:
     return [p for p in processes if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
+
+
+def kill(processes: list[psutil.Process]) -> None:
+    assert processes
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
 
 
 def run_and(disturb: Callable[[], object], web: OrtWebRuntime) -> RunResult:
@@ -76,7 +85,7 @@ def test_a_busy_page_is_killed_in_time(new_host: BrowserHost, target: str) -> No
 def test_a_killed_renderer_is_told(new_host: BrowserHost) -> None:
     web = make_runtime(new_host, WASM)
     assert works(web)
-    result = run_and(lambda: [p.kill() for p in of_type(new_host, "renderer")], web)
+    result = run_and(lambda: kill(of_type(new_host, "renderer")), web)
     assert result.status is Status.DEAD
     assert works(web)
 
@@ -85,7 +94,7 @@ def test_a_killed_browser_is_told(new_host: BrowserHost) -> None:
     web = make_runtime(new_host, WASM)
     assert works(web)
     before = new_host.processes()
-    result = run_and(lambda: [os.kill(p.pid, signal.SIGTERM) or p.kill() for p in of_type(new_host, "")], web)
+    result = run_and(lambda: kill(of_type(new_host, "")), web)
     assert result.status is Status.DEAD
     assert not alive(before)
     assert works(web)
@@ -95,10 +104,20 @@ def test_a_browser_that_died_between_runs_is_replaced(new_host: BrowserHost) -> 
     web = make_runtime(new_host, JSEP)
     for kind in ("renderer", "", "gpu-process"):
         assert works(web)
-        for process in of_type(new_host, kind):
-            process.kill()
+        kill(of_type(new_host, kind))
         time.sleep(0.3)
     assert works(web)
+
+
+def test_a_dead_playwright_driver_is_replaced(new_host: BrowserHost) -> None:
+    web = make_runtime(new_host, WASM)
+    assert works(web)
+    browsers = new_host.processes()
+    (driver,) = {parent for p in of_type(new_host, "") for parent in p.parents() if "node" in parent.name()}
+    driver.kill()
+    time.sleep(0.5)
+    assert works(web)
+    assert not alive(browsers)
 
 
 def test_a_lost_device_is_told(new_host: BrowserHost) -> None:
@@ -107,7 +126,7 @@ def test_a_lost_device_is_told(new_host: BrowserHost) -> None:
         pytest.skip("a GPU is too fast to be caught at work")
     web = make_runtime(new_host, JSEP)
     assert works(web)
-    timer = threading.Timer(1.0, lambda: [p.kill() for p in of_type(new_host, "gpu-process")])
+    timer = threading.Timer(1.0, lambda: kill(of_type(new_host, "gpu-process")))
     timer.start()
     result = web.run(slow(), timeout=30)
     timer.join()

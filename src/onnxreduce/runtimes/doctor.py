@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from onnxreduce.errors import OnnxReduceError
-from onnxreduce.runtimes.browser.host import AdapterMode, BrowserHost, adapter_name, is_software
+from onnxreduce.runtimes.browser.adapter import adapter_name, is_software
+from onnxreduce.runtimes.browser.host import AdapterMode, BrowserHost
 from onnxreduce.runtimes.packages import cache_root, cached_versions, npm_command
 
 OLDEST_PYTHON = (3, 10)

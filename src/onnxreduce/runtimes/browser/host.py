@@ -19,9 +19,10 @@ from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import Playwright, async_playwright
 
 from onnxreduce.errors import BadInputError, SetupError
+from onnxreduce.runtimes.browser.adapter import adapter_name, is_software
 from onnxreduce.runtimes.browser.find import Browser, find_browser
 from onnxreduce.runtimes.browser.server import LocalServer
-from onnxreduce.runtimes.browser.tab import CLOSE_SECONDS, Tab, TabDeadError, TabHungError
+from onnxreduce.runtimes.browser.tab import CLOSE_SECONDS, Tab, TabDeadError, TabHungError, says_gone
 
 if TYPE_CHECKING:
     from onnxreduce.runtimes.browser.ort_web import OrtWebRuntime
@@ -189,25 +190,37 @@ class BrowserHost:
     async def _engine(self) -> Playwright:
         if self._playwright is None:
             begun = asyncio.get_running_loop().time()
-            self._playwright = await async_playwright().start()
+            try:
+                self._playwright = await async_playwright().start()
+            except (PlaywrightError, OSError) as error:
+                raise SetupError(
+                    f"Playwright's driver does not start ({error}): reinstall the package playwright"
+                ) from error
+            self.seconds_start += asyncio.get_running_loop().time() - begun
+        if self._browser is None:
             own = Path(self._playwright.chromium.executable_path)
             self._browser = find_browser(self._wanted, own=own)
-            self.seconds_start += asyncio.get_running_loop().time() - begun
         return self._playwright
+
+    async def _stop_engine(self) -> None:
+        playwright, self._playwright = self._playwright, None
+        if playwright is not None:
+            with contextlib.suppress(PlaywrightError, OSError, asyncio.TimeoutError):
+                await asyncio.wait_for(playwright.stop(), CLOSE_SECONDS)
 
     async def _fitting_tab(self, mode: str, webgpu: bool) -> Tab:
         await self._engine()
         kind = "software" if mode == "software" else "hardware"
         if mode == "auto":
-            kind = _KIND_FOUND.get(str(self._browser), "hardware")
+            kind = _KIND_FOUND.get(self._launch_name, "hardware")
         tab = await self._live_tab(kind)
         if not webgpu:
             return tab
-        facts = await tab.adapter()
+        facts = await self._adapter(tab)
         if facts is None and mode == "auto" and kind == "hardware":
             await self.retire(tab)
             tab = await self._live_tab("software")
-            facts = await tab.adapter()
+            facts = await self._adapter(tab)
         if facts is None:
             raise SetupError(
                 f"{self._browser} {tab.version} gives no WebGPU adapter: update it and the graphics driver, "
@@ -219,8 +232,19 @@ class BrowserHost:
                 "check the graphics driver (Vulkan on Linux), or allow it with --adapter software"
             )
         if mode == "auto":
-            _KIND_FOUND[str(self._browser)] = tab.adapter_kind
+            _KIND_FOUND[self._launch_name] = tab.adapter_kind
         return tab
+
+    @property
+    def _launch_name(self) -> str:
+        return f"{self._browser}{' headed' if self._headed else ''}"
+
+    async def _adapter(self, tab: Tab) -> Mapping[str, Any] | None:
+        """What `Tab.adapter` says; a browser that dies of the question has none."""
+        try:
+            return await tab.adapter()
+        except (TabDeadError, TabHungError):
+            return None
 
     async def _live_tab(self, kind: str) -> Tab:
         tab = self._tabs.get(kind)
@@ -228,6 +252,18 @@ class BrowserHost:
             return tab
         if tab is not None:
             await self.retire(tab)
+        try:
+            return await self._new_tab(kind)
+        except SetupError as error:
+            # Playwright's own process may have been killed; another can be had.
+            if not (isinstance(error.__cause__, PlaywrightError) and says_gone(error.__cause__)):
+                raise
+            for other in list(self._tabs.values()):
+                await self.retire(other)
+            await self._stop_engine()
+            return await self._new_tab(kind)
+
+    async def _new_tab(self, kind: str) -> Tab:
         playwright = await self._engine()
         assert self._browser is not None
         tab = Tab(self.server, kind)
@@ -246,28 +282,13 @@ class BrowserHost:
             await asyncio.wait_for(self._lock.acquire(), CLOSE_SECONDS)
         for tab in list(self._tabs.values()):
             await self.retire(tab)
-        if self._playwright is not None:
-            with contextlib.suppress(PlaywrightError, asyncio.TimeoutError):
-                await asyncio.wait_for(self._playwright.stop(), CLOSE_SECONDS)
+        await self._stop_engine()
         if self._server is not None:
             await self._server.close()
 
     def _kill_processes(self) -> None:
         for tab in list(self._tabs.values()):
             tab.tree.kill()
-
-
-def is_software(facts: Mapping[str, Any]) -> bool:
-    """Whether an adapter computes on the CPU, whatever it calls itself."""
-    text = " ".join(str(facts.get(key, "")) for key in ("architecture", "device", "description", "driver")).lower()
-    known = ("swiftshader", "llvmpipe", "lavapipe", "basic render")
-    return bool(facts.get("fallback")) or any(name in text for name in known)
-
-
-def adapter_name(facts: Mapping[str, Any]) -> str:
-    """One line for an adapter, such as `google swiftshader`."""
-    words = [str(facts.get(key) or "") for key in ("vendor", "architecture", "description")]
-    return " ".join(word for word in words if word) or "unknown adapter"
 
 
 def _serve(loop: asyncio.AbstractEventLoop) -> None:
@@ -289,8 +310,8 @@ def _wait(future: concurrent.futures.Future[T], limit: float | None = None) -> T
         try:
             return future.result(0.5)
         except concurrent.futures.TimeoutError:
-            if future.done():  # the work itself timed out
-                raise
+            if future.done():
+                return future.result()
             waited += 0.5
             if limit is not None and waited >= limit:
                 raise

@@ -12,8 +12,9 @@ from playwright.async_api import Error as PlaywrightError
 from onnxreduce.errors import BadInputError, SetupError
 from onnxreduce.graph.tensors import Blob
 from onnxreduce.runtimes.base import RunRequest, RunResult, Status
+from onnxreduce.runtimes.browser.adapter import adapter_name, is_software
 from onnxreduce.runtimes.browser.frames import Frame, FrameConfig
-from onnxreduce.runtimes.browser.host import ADAPTER_MODES, BrowserHost, adapter_name, is_software
+from onnxreduce.runtimes.browser.host import ADAPTER_MODES, BrowserHost
 from onnxreduce.runtimes.browser.result import message_of, outputs_of, unpack, web_type
 from onnxreduce.runtimes.browser.tab import Tab, TabDeadError, TabHungError
 from onnxreduce.runtimes.packages import RuntimePackage
@@ -91,7 +92,7 @@ class OrtWebRuntime:
             try:
                 frame = await self._frame(tab, fresh=fresh)
             except SetupError:
-                if last or tab.frames.made <= 1:
+                if last or (tab.alive and tab.frames.made <= 1):
                     raise
                 await self._host.retire(tab)  # it did this before; its GPU process may have died since
                 return None

@@ -23,6 +23,7 @@ class ProcessTree:
     def __init__(self) -> None:
         self._mark = f"--onnxreduce-browser={secrets.token_hex(8)}"
         self._roots: list[psutil.Process] = []
+        self._programs: set[str] = set()
         self.profile: Path | None = None  # the browser's temporary folder
 
     @property
@@ -38,9 +39,16 @@ class ProcessTree:
             return
         self._roots = [process for process in below if self._mark in _command_line(process)]
         for process in self._roots:
+            with contextlib.suppress(psutil.Error):
+                self._programs.add(process.exe())
             for word in _command_line(process):
                 if word.startswith("--user-data-dir="):
                     self.profile = Path(word.partition("=")[2])
+
+    @property
+    def running(self) -> bool:
+        """Whether the main process lives."""
+        return any(_runs(root) for root in self._roots)
 
     def members(self) -> list[psutil.Process]:
         """All processes of the browser that live now."""
@@ -50,12 +58,12 @@ class ProcessTree:
                 for process in [root, *root.children(recursive=True)]:
                     found[process.pid] = process
         # Once the main process is dead, its children have another parent; they still share its process group, which
-        # Playwright made for it.
+        # Playwright made for it, and its program (a number alone could be another's by now).
         groups = {root.pid for root in self._roots}
         if groups and hasattr(os, "getpgid"):
             for process in psutil.process_iter():
-                with contextlib.suppress(OSError):
-                    if os.getpgid(process.pid) in groups:
+                with contextlib.suppress(OSError, psutil.Error):
+                    if os.getpgid(process.pid) in groups and process.exe() in self._programs:
                         found[process.pid] = process
         return [process for process in found.values() if _runs(process)]
 
@@ -67,6 +75,7 @@ class ProcessTree:
                 with contextlib.suppress(psutil.Error):
                     process.kill()
             time.sleep(0.005)
+        self._roots = []
 
 
 def _runs(process: psutil.Process) -> bool:

@@ -53,7 +53,7 @@ class Tab:
     @property
     def alive(self) -> bool:
         """Whether the page can still be asked."""
-        return self._page is not None and not self._gone.is_set()
+        return self._page is not None and not self._gone.is_set() and self._tree.running
 
     @property
     def worn(self) -> bool:
@@ -106,7 +106,7 @@ class Tab:
             await self.kill()
             raise
         except PlaywrightError as error:
-            if not page.is_closed() and self._gone.is_set() is False and not _says_gone(error):
+            if not page.is_closed() and not self._gone.is_set() and not says_gone(error):
                 raise
             await self.kill()
             raise TabDeadError(_first_line(error)) from error
@@ -188,5 +188,6 @@ def _first_line(error: PlaywrightError) -> str:
     return lines[0] if lines else "unknown error"
 
 
-def _says_gone(error: PlaywrightError) -> bool:
+def says_gone(error: PlaywrightError) -> bool:
+    """Whether an error means that the page, the browser or Playwright's own process is no more."""
     return any(words in error.message for words in ("crashed", "has been closed", "Target closed", "Connection closed"))

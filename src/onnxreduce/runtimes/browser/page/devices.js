@@ -29,7 +29,7 @@ export class DeviceWatch {
     this.errors = [];
     /** @type {string | null} why a device was lost */
     this.lost = null;
-    /** @type {(reason: string) => void} */
+    /** @type {() => void} */
     this.onLost = () => {};
     if (typeof GPUAdapter === 'undefined') return;
     const watch = this;
@@ -52,7 +52,7 @@ export class DeviceWatch {
       // 'destroyed' is the runtime's own doing, for example after its last session.
       if (reason === 'destroyed') return;
       this.lost = message || String(reason);
-      this.onLost(this.lost);
+      this.onLost();
     });
   }
 

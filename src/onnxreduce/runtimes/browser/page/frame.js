@@ -68,12 +68,12 @@ async function run(job, bytes) {
       devices.onLost = resolve;
     });
     const work = evaluate(job, bytes, report, buffers);
-    const loss = lost.then(async (reason) => {
-      await Promise.race([work, new Promise((resolve) => setTimeout(resolve, LOST_GRACE))]);
-      return reason;
-    });
-    const reason = await Promise.race([work, loss]);
-    if (reason !== undefined) Object.assign(report, { status: 'lost device', message: `the device was lost: ${reason}` });
+    const loss = lost.then(() => new Promise((resolve) => setTimeout(resolve, LOST_GRACE)));
+    await Promise.race([work, loss]);
+    if (devices.lost !== null) {
+      const words = [`the device was lost: ${devices.lost}`, report.message];
+      Object.assign(report, { status: 'lost device', message: words.filter(Boolean).join('\n') });
+    }
   }
   report.deviceErrors = devices.take();
   report.console = messages.take();
@@ -109,6 +109,8 @@ async function evaluate(job, bytes, report, buffers) {
       }
     } catch (error) {
       fail(report, 'run error', error);
+      report.outputs.length = 0;
+      buffers.length = 0;
     }
     report.secondsRun = (performance.now() - begun) / 1000;
     try {
