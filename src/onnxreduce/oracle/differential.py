@@ -51,15 +51,23 @@ class DifferentialOracle:
         self.timeout = timeout or FIRST_TIMEOUT
         self._given_timeout = timeout
         self._expectation = expectation or Expectation()
+        self._torn = False
 
     def judge(self, candidate: Candidate, *, fresh: bool = False, alone: bool = False) -> Verdict:
         """See `Oracle.judge`. A reference that cannot run the candidate makes it unresolved."""
+        torn, self._torn = self._torn, True
+        verdict = self._judge(candidate, fresh=fresh or torn, alone=alone, torn=torn)
+        self._torn = False
+        return verdict
+
+    def _judge(self, candidate: Candidate, *, fresh: bool, alone: bool, torn: bool) -> Verdict:
+        """`torn`: an interrupt came while a target ran, so that an answer to another question may be on its way."""
         asked = request(candidate)
         seconds = 0.0
         if alone and candidate.expected is not None:
             expected = {name: candidate.expected[name].array for name in candidate.outputs}
         else:
-            right = self.reference.run(asked, timeout=self.timeout)
+            right = self.reference.run(asked, timeout=self.timeout, fresh=torn)
             seconds += right.seconds
             if right.status is not Status.OK:
                 text = f"the reference fails: {right.status.value}: {right.message}"
