@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,18 +60,18 @@ def reduce(
     spec = _spec(oracle)
     subject = prepare(model, inputs, options or InputOptions())
     folder = Path(output) if output is not None else None
-    made = _make_writable(folder, force) if folder else False
+    made = _make_writable(folder, force) if folder else []
     watcher = watcher or Watcher()
-    for note in subject.notes:
-        watcher.stage(note)
-    judge = spec if not isinstance(spec, specs.OracleSpec) else BuiltOracle(spec, setup or Setup(report=watcher.stage))
+    judge: Oracle | None = None
     try:
+        for note in subject.notes:
+            watcher.stage(note)
+        judge = BuiltOracle(spec, setup or Setup(report=watcher.stage)) if isinstance(spec, specs.OracleSpec) else spec
         return Run(subject, judge, folder, budget or Budget(), watcher, shrinks or Shrinks())()
     finally:
-        if judge is not oracle:
+        if judge is not None and judge is not oracle:
             judge.close()
-        if made and folder and not any(folder.iterdir()):
-            folder.rmdir()
+        _remove_empty(made)
 
 
 def check(
@@ -98,19 +99,30 @@ def _spec(oracle: str | specs.OracleSpec | Oracle) -> specs.OracleSpec | Oracle:
     return choose(oracle) if isinstance(oracle, str) else oracle
 
 
-def _make_writable(folder: Path, force: bool) -> bool:
-    """Whether the folder had to be made."""
-    if folder.exists() and not folder.is_dir():
-        raise BadInputError(f"output folder {folder} is a file")
-    held = [name for name in OURS if (folder / name).exists()]
-    if held and not force:
-        raise BadInputError(f"output folder {folder} holds another run ({held[0]}); choose another or add --force")
-    made = not folder.exists()
+def _make_writable(folder: Path, force: bool) -> list[Path]:
+    """The folders that had to be made, innermost first."""
+    made: list[Path] = []
     try:
+        if folder.exists() and not folder.is_dir():
+            raise BadInputError(f"output folder {folder} is a file")
+        held = [name for name in OURS if (folder / name).exists()]
+        if held and not force:
+            raise BadInputError(f"output folder {folder} holds another run ({held[0]}); choose another or add --force")
+        made = [each for each in (folder, *folder.parents) if not each.exists()]
         folder.mkdir(parents=True, exist_ok=True)
         probe = folder / f".onnxreduce-{os.getpid()}"
         probe.write_bytes(b"")
         probe.unlink()
-    except OSError as error:
-        raise BadInputError(f"output folder {folder} cannot be written: {error.strerror}") from error
+    except (OSError, ValueError) as error:
+        _remove_empty(made)
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise BadInputError(f"output folder {folder} cannot be written: {reason}") from error
     return made
+
+
+def _remove_empty(folders: Sequence[Path]) -> None:
+    for folder in folders:
+        try:
+            folder.rmdir()
+        except OSError:  # holds something, or was never made
+            continue

@@ -35,6 +35,8 @@ class BuiltOracle(DifferentialOracle):
     """A differential oracle that owns the browser behind its runtimes."""
 
     def __init__(self, spec: OracleSpec, setup: Setup) -> None:
+        if setup.ort_web and "ort-web" not in (spec.reference.runtime, spec.suspect.runtime):
+            raise BadInputError(f"oracle {spec.name!r} runs no onnxruntime-web, so --ort-web says nothing to it")
         with ExitStack() as stack:
             makers = _Makers(setup, stack)
             reference = makers.runtime(spec.reference)

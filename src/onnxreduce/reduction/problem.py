@@ -67,7 +67,6 @@ class Problem:
         self._oracle = oracle
         self._budget = budget or Budget()
         self._progress = progress
-        self._begun = time.monotonic()
         self._seconds_per_node = golden.verdict.seconds / max(self.size, 1)
         self._answers: dict[tuple[int, ...], bool] = {self.best: True}
         self._wrong: dict[tuple[int, ...], list[int]] = {self.best: self._producers_of(golden.verdict)}
@@ -160,7 +159,7 @@ class Problem:
             self.repeats = math.ceil(math.log(1 - CONFIDENCE) / math.log(1 - failed / runs))
 
     def _judge(self, what: str, candidate: Candidate, *, fresh: bool = False, alone: bool = False) -> Verdict:
-        if self.journal.calls >= self._budget.calls or time.monotonic() - self._begun > self._budget.seconds:
+        if self.journal.calls >= self._budget.calls or self.journal.elapsed > self._budget.seconds:
             raise StoppedError
         verdict = self._oracle.judge(candidate, fresh=fresh, alone=alone)
         self.journal.add(what, candidate.nodes, verdict, fresh=fresh)
