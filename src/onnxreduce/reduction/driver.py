@@ -27,7 +27,8 @@ from onnxreduce.reduction.problem import Budget, Problem, StoppedError
 from onnxreduce.reduction.result import DoesNotFailError, Reduction, Status
 from onnxreduce.reduction.search import reduce_nodes
 from onnxreduce.reduction.shrink import Pass, Shrinking, shrink
-from onnxreduce.runtimes.recording import Recording, record
+from onnxreduce.runtimes.python_ort import PythonOrt
+from onnxreduce.runtimes.recording import RECORDER, Recording, record
 
 JOURNAL = "journal.jsonl"
 ALSO_FOUND = "also-found"
@@ -74,14 +75,17 @@ class Run:
         model = normalise(self.subject.model)
         index = GraphIndex(model, self.subject.feeds)
         self._journal.header({"model": model.name, "nodes": len(index), "oracle": self.oracle.name})
+        recorder = PythonOrt(RECORDER)
         with ThreadPoolExecutor(1) as pool:
-            recording = pool.submit(record, index, self.subject.feeds, timeout=RECORDING_TIMEOUT)
+            recording = pool.submit(record, index, self.subject.feeds, timeout=RECORDING_TIMEOUT, runtime=recorder)
             try:
                 golden = self._golden(model, recording.result)
                 recorded = recording.result()
             except BaseException:
                 recording.add_done_callback(_close)
                 raise
+            finally:
+                recorder.close()  # ends a recording that is under way
         try:
             return self._reduce(index, recorded, golden)
         finally:
@@ -106,7 +110,13 @@ class Run:
                     f"{model.name} shows the fault ({again.signature}) as it is in the file, but no longer once its "
                     "functions are inlined and its constants are initializers; that form cannot be reduced"
                 )
-        raise DoesNotFailError(f"{model.name} does not fail: all {len(verdict.differences)} outputs agree")
+        count = len(verdict.differences)
+        raise DoesNotFailError(f"{model.name} does not fail: {count} of {count} outputs agree{self._made_inputs()}")
+
+    def _made_inputs(self) -> str:
+        if not self.subject.notes:
+            return ""
+        return "; its inputs were generated, so give your own with --inputs, or --input NAME=EXPR"
 
     def _reduce(self, index: GraphIndex, recorded: Recording, golden: Golden) -> Reduction:
         verdict = golden.verdict
@@ -125,6 +135,11 @@ class Run:
                 shrink(shrinking, self.shrinks.passes)
         except (StoppedError, KeyboardInterrupt) as error:
             self.watcher.stage("interrupted" if isinstance(error, KeyboardInterrupt) else "the budget is used up")
+            status = Status.STOPPED
+        except OnnxReduceError as error:  # the browser went away for good, say
+            if len(problem.best) == problem.size:
+                raise
+            self.watcher.stage(f"stopped: {error}")
             status = Status.STOPPED
         finally:
             if shrinking is not None:
