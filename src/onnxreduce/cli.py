@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
 from typer.core import TyperGroup
 
 from onnxreduce import terminal
-from onnxreduce.errors import OnnxReduceError, SetupError
+from onnxreduce.errors import BadInputError, OnnxReduceError, SetupError
 from onnxreduce.graph.input_expressions import parse_assignments, parse_dims
 from onnxreduce.graph.prepare import InputOptions
 from onnxreduce.options import (
@@ -42,6 +43,8 @@ from onnxreduce.reduction.problem import Budget
 from onnxreduce.reduction.shrink import KINDS_KEPT
 
 REDUCE = "reduce"
+INTERRUPTED = 130
+_UsageError: Any = typer.BadParameter.__base__  # of click, which newer versions of typer carry inside
 _GROUP_OPTIONS = {"--help", "-h", "--version", "--install-completion", "--show-completion"}
 
 
@@ -203,16 +206,30 @@ def passes_command() -> None:
 
 def main() -> None:
     """Entry point of the console script: errors that a user can act on are one line, and never lose the exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # names from models are not always in the terminal's alphabet
+            stream.reconfigure(errors="backslashreplace")
     try:
-        app()
+        # typer turns an interrupt into this exit code, or into Abort
+        code = app(sys.argv[1:] or ["--help"], standalone_mode=False)
+    except (KeyboardInterrupt, typer.Abort):
+        code = INTERRUPTED
     except OnnxReduceError as error:
-        print(f"onnxreduce: {' '.join(str(error).split())}", file=sys.stderr)
-        sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        print("onnxreduce: interrupted before there was anything to keep", file=sys.stderr)
-        sys.exit(130)
+        _fail(str(error), error.exit_code)
+    except _UsageError as error:
+        _fail(f"{error.format_message()} (see onnxreduce --help)", BadInputError.exit_code)
     except BrokenPipeError:
-        sys.exit(0)
+        code = 0
+    except OSError as error:  # a full disk, a folder that went away
+        _fail(str(error), SetupError.exit_code)
+    if code == INTERRUPTED:
+        _fail("interrupted before there was anything to keep", INTERRUPTED)
+    sys.exit(code)
+
+
+def _fail(text: str, code: int) -> NoReturn:
+    print(f"onnxreduce: {terminal.printable(' '.join(text.split()))}", file=sys.stderr)
+    sys.exit(code)
 
 
 def _input_options(texts: list[str] | None, dims: list[str] | None, seed: int) -> InputOptions:

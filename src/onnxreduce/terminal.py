@@ -49,7 +49,7 @@ class Progress:
 
     def stage(self, text: str) -> None:
         """A line on what is being done."""
-        line = f"[{time.monotonic() - self._begun:6.1f} s] {printable(text)}"
+        line = f"[{time.monotonic() - self._begun:6.1f} s] {printable(' '.join(text.split()))}"
         if self._bar is not None:
             self._bar.clear()
         print(line, file=sys.stderr, flush=True)
@@ -75,6 +75,8 @@ class Progress:
                 bar_format="reducing |{bar:24}| {desc}",
                 file=sys.stderr,
                 leave=True,
+                dynamic_ncols=True,
+                disable=None,  # where nobody watches, a bar is noise
             )
         self._bar.n = problem.size - len(problem.best)
         elapsed = time.monotonic() - self._begun
@@ -171,7 +173,11 @@ def show_passes(console: Console, passes: Sequence[Pass]) -> None:
 
 def printable(text: str) -> str:
     """Text from outside with control characters made visible, so that it cannot steer the terminal."""
-    return "".join(char if char.isprintable() or char == "\n" else f"\\x{ord(char):02x}" for char in text)
+    return "".join(char if char.isprintable() or char == "\n" else _visible(char) for char in text)
+
+
+def _visible(char: str) -> str:
+    return f"\\x{ord(char):02x}" if ord(char) < 0x100 else f"\\u{ord(char):04x}"
 
 
 def _safe(text: str) -> str:
