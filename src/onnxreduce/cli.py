@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -15,7 +16,7 @@ from typer.core import TyperGroup
 from onnxreduce import terminal
 from onnxreduce.errors import BadInputError, OnnxReduceError, SetupError
 from onnxreduce.graph.input_expressions import parse_assignments, parse_dims
-from onnxreduce.graph.prepare import InputOptions
+from onnxreduce.graph.prepare import InputOptions, prepare
 from onnxreduce.options import (
     AdapterOption,
     AtolOption,
@@ -36,7 +37,7 @@ from onnxreduce.options import (
     TimeoutOption,
 )
 from onnxreduce.oracle import spec as specs
-from onnxreduce.oracle.build import Setup
+from onnxreduce.oracle.build import BuiltOracle, Setup
 from onnxreduce.oracle.choose import Settings, choose
 from onnxreduce.oracle.verdict import Outcome
 from onnxreduce.reduction.problem import Budget
@@ -162,8 +163,7 @@ def check_command(
     """Run a model once under both targets: exit code 0 when they agree, 1 when the fault shows."""
     from onnxreduce.api import check
 
-    console = Console(stderr=True)
-    report: Callable[[str], None] = lambda text: console.print(text, style="dim", markup=False, highlight=False)  # noqa: E731
+    report = _reporter()
     checked = check(
         model,
         choose(oracle, Settings(suspect, reference, rtol, atol, timeout, expect, match)),
@@ -178,6 +178,96 @@ def check_command(
     if verdict.outcome is Outcome.UNRESOLVED:
         raise OnnxReduceError(f"nothing can be said: {verdict.message}")
     raise typer.Exit(1 if verdict.outcome is Outcome.FAILS else 0)
+
+
+@app.command("localize")
+def localize_command(
+    model: ModelArgument,
+    oracle: OracleOption = "webgpu-vs-wasm",
+    suspect: SuspectOption = None,
+    reference: ReferenceOption = None,
+    inputs: InputsOption = None,
+    input: InputOption = None,
+    dim: DimOption = None,
+    seed: SeedOption = 0,
+    ort_web: OrtWebOption = None,
+    browser: BrowserOption = None,
+    adapter: AdapterOption = "auto",
+    rtol: RtolOption = None,
+    atol: AtolOption = None,
+    memory: Annotated[int, typer.Option("--memory", metavar="MIB", min=1, help="Values exposed at a time.")] = 256,
+    move_to_cpu: Annotated[
+        bool, typer.Option("--move-to-cpu", help="Native WebGPU: which nodes heal it on the CPU, graph unchanged.")
+    ] = False,
+) -> None:
+    """Show where the difference begins, value by value, and whether looking changes it."""
+    from onnxreduce.explain.localize import localize
+
+    settings = Settings(suspect, reference, rtol, atol)
+    report = _reporter()
+    subject = prepare(model, inputs, _input_options(input, dim, seed))
+    with closing(BuiltOracle(_spec(oracle, settings), Setup(ort_web, browser, adapter, report=report))) as built:
+        found = localize(subject, built, chunk_bytes=memory << 20, move_to_cpu=move_to_cpu, report=report)
+    terminal.show_localization(Console(), found)
+    raise typer.Exit(1 if found.golden.outcome is Outcome.FAILS else 0)
+
+
+@app.command("bisect-version")
+def bisect_version_command(
+    model: ModelArgument,
+    suspect: Annotated[
+        str, typer.Option("--suspect", metavar="TARGET", help="With a range, such as ort-web@1.20.1..1.30.0/webgpu.")
+    ],
+    reference: ReferenceOption = None,
+    oracle: OracleOption = "webgpu-vs-wasm",
+    inputs: InputsOption = None,
+    input: InputOption = None,
+    dim: DimOption = None,
+    seed: SeedOption = 0,
+    browser: BrowserOption = None,
+    adapter: AdapterOption = "auto",
+    rtol: RtolOption = None,
+    atol: AtolOption = None,
+    dev: Annotated[bool, typer.Option("--dev", help="Development builds too.")] = False,
+) -> None:
+    """Find the released version at which a model begins to fail, or to work."""
+    from onnxreduce.explain.bisect import bisect_versions
+
+    report = _reporter()
+    subject = prepare(model, inputs, _input_options(input, dim, seed))
+    spec = _spec(oracle, Settings(suspect, reference, rtol, atol))
+    found = bisect_versions(subject, spec, Setup(None, browser, adapter, report=report), dev=dev, report=report)
+    terminal.show_bisection(Console(), found)
+    raise typer.Exit(0 if found.changed else 1)
+
+
+@app.command("bisect-optimizer")
+def bisect_optimizer_command(
+    model: ModelArgument,
+    oracle: OracleOption = "webgpu-vs-wasm",
+    suspect: SuspectOption = None,
+    reference: ReferenceOption = None,
+    inputs: InputsOption = None,
+    input: InputOption = None,
+    dim: DimOption = None,
+    seed: SeedOption = 0,
+    ort_web: OrtWebOption = None,
+    browser: BrowserOption = None,
+    adapter: AdapterOption = "auto",
+    rtol: RtolOption = None,
+    atol: AtolOption = None,
+) -> None:
+    """Find the named graph optimizers that must be disabled to heal a model."""
+    from onnxreduce.explain.bisect import bisect_optimizers
+
+    report = _reporter()
+    subject = prepare(model, inputs, _input_options(input, dim, seed))
+    spec = _spec(oracle, Settings(suspect, reference, rtol, atol))
+    with closing(BuiltOracle(spec, Setup(ort_web, browser, adapter, report=report))) as built:
+        names = bisect_optimizers(subject, built, report=report)
+    text = f"disabling {', '.join(names)} heals it" if names else "it still fails with every known optimizer disabled"
+    print(text)
+    raise typer.Exit(0 if names else 1)
 
 
 @app.command("doctor")
@@ -230,6 +320,18 @@ def main() -> None:
 def _fail(text: str, code: int) -> NoReturn:
     print(f"onnxreduce: {terminal.printable(' '.join(text.split()))}", file=sys.stderr)
     sys.exit(code)
+
+
+def _spec(oracle: str, settings: Settings) -> specs.OracleSpec:
+    spec = choose(oracle, settings)
+    if not isinstance(spec, specs.OracleSpec):
+        raise BadInputError("this command needs two targets: a command or function as oracle has none")
+    return spec
+
+
+def _reporter() -> Callable[[str], None]:
+    console = Console(stderr=True)
+    return lambda text: console.print(text, style="dim", markup=False, highlight=False)
 
 
 def _input_options(texts: list[str] | None, dims: list[str] | None, seed: int) -> InputOptions:

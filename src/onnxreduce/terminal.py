@@ -23,6 +23,8 @@ from onnxreduce.reduction.shrink import Pass, Shrinking
 
 if TYPE_CHECKING:
     from onnxreduce.api import Check
+    from onnxreduce.explain.bisect import VersionBisection
+    from onnxreduce.explain.localize import Localization
     from onnxreduce.runtimes.doctor import Finding
 
 MOST_ROWS = 40
@@ -136,6 +138,50 @@ def show_check(console: Console, check: Check) -> None:
         console.print(f"[bold green]agrees[/]: {len(verdict.differences)} outputs", highlight=False)
 
 
+def show_localization(console: Console, found: Localization) -> None:
+    """Where it begins, and what looking changed."""
+    if found.golden.outcome is Outcome.PASSES:
+        console.print("[bold green]agrees[/]: there is nothing to localize")
+        return
+    wrong = found.golden.wrong_outputs
+    console.print(
+        f"[bold red]fails[/]: {_safe(str(found.golden.signature))}, {len(wrong)} outputs wrong", highlight=False
+    )
+    if found.suspects:
+        first, last = min(found.suspects), max(found.suspects)
+        text = f"{len(found.suspects)} nodes, from {first} to {last}, feed every wrong output and no right one"
+        console.print(text, highlight=False)
+    console.print(
+        f"{len(found.wrong)} of {found.compared} values differ when exposed, in {found.runs} runs", highlight=False
+    )
+    if found.healed:
+        text = (
+            f"exposing values heals: {len(found.healed)} of {len(wrong)} wrong outputs became right in every such run"
+        )
+        console.print(f"[yellow]{text}[/]; a value that looks right then says nothing", highlight=False)
+    if found.wrong:
+        console.print(_differences([value.difference for value in found.wrong], ordered=True))
+        begin = found.wrong[0]
+        console.print(f"begins at node {begin.node}: {_safe(begin.operator)} {_safe(begin.name)}", highlight=False)
+    if found.moved is not None:
+        console.print(f"healed by moving to the CPU: {_safe(', '.join(found.moved))}", highlight=False)
+
+
+def show_bisection(console: Console, found: VersionBisection) -> None:
+    """The versions that were judged, and where the outcome changes."""
+    table = Table()
+    for name in ("version", "outcome", "note"):
+        table.add_column(name, overflow="fold")
+    for step in found.steps:
+        table.add_row(_safe(step.version), step.outcome.value, _safe(step.note))
+    console.print(table)
+    if found.changed is None:
+        console.print("the outcome does not change in this range")
+    else:
+        old, new = found.changed
+        console.print(f"{old.version} {old.outcome.value}, {new.version} {new.outcome.value}", highlight=False)
+
+
 def show_findings(console: Console, findings: Sequence[Finding]) -> None:
     """The doctor's table."""
     table = Table(show_header=False)
@@ -184,14 +230,15 @@ def _safe(text: str) -> str:
     return escape(printable(text))
 
 
-def _differences(differences: Sequence[Difference]) -> Table:
+def _differences(differences: Sequence[Difference], *, ordered: bool = False) -> Table:
     table = Table()
-    table.add_column("output", overflow="fold", min_width=6)
+    table.add_column("value" if ordered else "output", overflow="fold", min_width=6)
     table.add_column("type", overflow="fold")
     for name in ("max diff", "of scale", "wrong", "first"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("verdict", overflow="fold")
-    shown = sorted(differences, key=lambda difference: difference.kind is None)[:MOST_ROWS]
+    shown = list(differences) if ordered else sorted(differences, key=lambda difference: difference.kind is None)
+    shown = shown[:MOST_ROWS]
     for one in shown:
         measured = one.kind not in (Kind.WRONG_SHAPE, Kind.WRONG_DTYPE)
         table.add_row(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,10 +39,21 @@ class BuiltOracle(DifferentialOracle):
             raise BadInputError(f"oracle {spec.name!r} runs no onnxruntime-web, so --ort-web says nothing to it")
         with ExitStack() as stack:
             makers = _Makers(setup, stack)
-            reference = makers.runtime(spec.reference)
-            suspect = makers.runtime(spec.suspect)
+            reference = makers.held(spec.reference)
+            suspect = makers.held(spec.suspect)
             super().__init__(spec.name, reference, suspect, spec.tolerance, spec.timeout, spec.expectation)
-            self._stack = stack.pop_all()
+            self.spec = spec
+            self._makers = makers
+            self._stack = makers.stack = stack.pop_all()
+
+    @contextmanager
+    def with_suspect(self, target: Target) -> Iterator[DifferentialOracle]:
+        """The same oracle with another suspect, in the same browser; it ends with the context."""
+        suspect = self._makers.runtime(target)
+        try:
+            yield DifferentialOracle(self.name, self.reference, suspect, self.tolerance, self.timeout)
+        finally:
+            suspect.close()
 
     def close(self) -> None:
         """Release runtimes and browser."""
@@ -57,7 +68,14 @@ class _Makers:
         self.stack = stack
         self._host: object = None
 
+    def held(self, target: Target) -> Runtime:
+        """A runtime that ends with the oracle."""
+        runtime = self.runtime(target)
+        self.stack.callback(runtime.close)
+        return runtime
+
     def runtime(self, target: Target) -> Runtime:
+        """A runtime that the caller closes."""
         runtime: Runtime
         if target.runtime == "ort-web":
             runtime = self._ort_web(target)
@@ -67,7 +85,6 @@ class _Makers:
             runtime = PythonOrt(target)
         else:
             raise BadInputError(f"unknown runtime {target.runtime!r} in target {target}; known: {', '.join(RUNTIMES)}")
-        self.stack.callback(runtime.close)
         return runtime
 
     def _ort_web(self, target: Target) -> Runtime:

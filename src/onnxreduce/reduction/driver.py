@@ -207,7 +207,7 @@ class Run:
         if len(problem.best) < problem.size:
             return problem.candidate()
         original = whole(problem.index.model, self.subject.feeds)
-        return replace(original, expected={name: recorded[name] for name in original.outputs})
+        return replace(original, expected={name: recorded[name] for name in original.outputs if name in recorded})
 
     def _shrunk(self, shrinking: Shrinking, before: Candidate, *, finished: bool) -> dict[str, Any]:
         proto = shrinking.best.model.proto
