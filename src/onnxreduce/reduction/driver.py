@@ -260,20 +260,24 @@ class Run:
 
         Returns whether it fails as the original does, why not, and how it fails.
         """
+        why = ""
         try:
             proto, feeds = emit.run_script(folder, SCRIPT_TIMEOUT)
             built = whole(load(proto), feeds)
-            verdict = self.oracle.judge(built, fresh=True)
+            for _ in range(problem.repeats):
+                verdict = self.oracle.judge(built, fresh=True)
+                self._journal.add("emitted", built.nodes, verdict, fresh=True)
+                if verdict.outcome is not Outcome.FAILS or verdict.signature is None:
+                    why = f"the model that the script builds {verdict.outcome.value} {verdict.message}".strip()
+                elif not problem.signature.matches(verdict.signature):
+                    why = f"the model that the script builds fails in another way: {verdict.signature}"
+                else:
+                    return True, "", str(verdict.signature)
         except OnnxReduceError as error:
-            return False, str(error), ""
+            why = str(error)
         except KeyboardInterrupt:
-            return False, "interrupted", ""
-        self._journal.add("emitted", built.nodes, verdict, fresh=True)
-        if verdict.outcome is not Outcome.FAILS or verdict.signature is None:
-            return False, f"the model that the script builds {verdict.outcome.value} {verdict.message}".strip(), ""
-        if not problem.signature.matches(verdict.signature):
-            return False, f"the model that the script builds fails in another way: {verdict.signature}", ""
-        return True, "", str(verdict.signature)
+            why = "interrupted"
+        return False, why, ""
 
     def _summary(self, problem: Problem, golden: Golden, recorded: Recording) -> dict[str, Any]:
         sides = self.oracle.describe()

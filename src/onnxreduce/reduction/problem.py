@@ -78,7 +78,8 @@ class Problem:
             return self._answers[key]
         begun, runtime = time.monotonic(), self.journal.seconds
         try:
-            verdict = self._fails(self._cut(key))
+            candidate = self._cut(key)
+            verdict = self._fails(candidate) if candidate else None
         finally:
             self.own_seconds += time.monotonic() - begun - (self.journal.seconds - runtime)
         self._answers[key] = verdict is not None
@@ -86,6 +87,8 @@ class Problem:
             self._wrong[key] = self._producers_of(verdict)
             if len(key) < len(self.best):
                 self.best = key
+            if candidate and self.reliability[1] == 0 and not self._is_dear(candidate):
+                self._learn_reliability(candidate)
         if self._progress:
             self._progress(self)
         return verdict is not None
@@ -98,7 +101,10 @@ class Problem:
         values = values[:: max(1, math.ceil(size / EXPOSED_BYTES))]
         if not values:
             return []
-        verdict = self._judge("exposed", cut(self.index, key, self._recorded, outputs=values), alone=True)
+        candidate = self._cut(key, values)
+        if candidate is None:
+            return []
+        verdict = self._judge("exposed", candidate, alone=True)
         if verdict.signature is None or not self.signature.matches(verdict.signature):
             return []
         return self._producers_of(verdict)
@@ -117,7 +123,7 @@ class Problem:
 
     def candidate(self, nodes: Collection[int] | None = None) -> Candidate:
         """The best so far, or other nodes, as a candidate."""
-        return self._cut(self.index.closed(self.best if nodes is None else nodes))
+        return cut(self.index, self.index.closed(self.best if nodes is None else nodes), self._recorded)
 
     def one_minimal(self) -> bool:
         """Whether every single deletion from the best so far was asked and is not interesting."""
@@ -129,24 +135,33 @@ class Problem:
                 return False
         return True
 
-    def _cut(self, key: tuple[int, ...]) -> Candidate:
-        return cut(self.index, key, self._recorded)
+    def _cut(self, key: tuple[int, ...], outputs: Sequence[str] | None = None) -> Candidate | None:
+        """The candidate of these nodes; None when one of the values that it needs could not be recorded."""
+        try:
+            return cut(self.index, key, self._recorded, outputs=outputs)
+        except KeyError:
+            return None
 
     def _fails(self, candidate: Candidate) -> Verdict | None:
         """The verdict of a candidate that is interesting, confirmed in a fresh instance; otherwise None."""
         if not candidate.outputs:
             return None
-        dear = len(candidate.nodes) * self._seconds_per_node > DEAR_SECONDS
+        if self._is_dear(candidate):
+            return self._shows("candidate", candidate, fresh=True)
+        if self._shows("candidate", candidate, alone=True) is None:
+            return None
+        return self._shows("confirm", candidate, fresh=True)
+
+    def _shows(self, what: str, candidate: Candidate, *, fresh: bool = False, alone: bool = False) -> Verdict | None:
+        """The first verdict that is the original's, in as many runs as its reliability asks for."""
         for _ in range(self.repeats):
-            verdict = self._judge("candidate", candidate, fresh=dear, alone=not dear)
-            if not self._is_same(verdict):
-                continue
-            confirmed = verdict if dear else self._judge("confirm", candidate, fresh=True)
-            if self._is_same(confirmed):
-                if not dear and self.reliability[1] == 0:
-                    self._learn_reliability(candidate)
-                return confirmed
+            verdict = self._judge(what, candidate, fresh=fresh, alone=alone)
+            if self._is_same(verdict):
+                return verdict
         return None
+
+    def _is_dear(self, candidate: Candidate) -> bool:
+        return len(candidate.nodes) * self._seconds_per_node > DEAR_SECONDS
 
     def _learn_reliability(self, candidate: Candidate) -> None:
         """How often does it show? Repeats follow: ceil(log(1 - confidence) / log(1 - p))."""
