@@ -1,0 +1,63 @@
+"""From few nodes to a set of which no node can go: 1-minimal (Zeller & Hildebrandt 2002).
+
+What counts is a single deletion of each node from the very set that is left. So the nodes likeliest to be free are
+tried first: each success makes all answers about larger sets void.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from onnxreduce.reduction.nodes import NodeProblem, Nodes, by_paths, closed
+from onnxreduce.reduction.sweep import Sweep
+
+LEAST_CHANCE = 0.05
+"""What is less likely to go is left to single deletions."""
+PAIRS_UP_TO = 8
+"""Pairs are tried for at most this many nodes: they cost a call each and rarely succeed."""
+
+
+def minimise(
+    problem: NodeProblem,
+    nodes: Nodes,
+    needed: Iterable[int] = (),
+    monotone: Callable[[Nodes], bool] = lambda nodes: False,
+) -> Nodes:
+    """Sweep along paths, then delete singly until no node can go; `needed` are tried last."""
+    state = Sweep(problem, by_paths(problem, nodes), LEAST_CHANCE, needed)
+    best = _singles(problem, state.run(), state.needed)
+    while 2 < len(best) <= PAIRS_UP_TO and not monotone(best):
+        for pair in _pairs(problem, best):
+            smaller = _without(problem, best, pair)
+            if smaller and problem.interesting(smaller):
+                best = _singles(problem, smaller, ())
+                break
+        else:
+            break
+    return best
+
+
+def _singles(problem: NodeProblem, best: Nodes, needed: Iterable[int]) -> Nodes:
+    last = frozenset(needed)
+    order = sorted(by_paths(problem, best), key=last.__contains__)
+    untried = list(order)
+    while untried:
+        node = untried.pop(0)
+        smaller = _without(problem, best, (node,))
+        if smaller and problem.interesting(smaller):
+            left, again = set(smaller), set(order) - set(untried)
+            order = [at for at in order if at in left]
+            untried = [at for at in order if at not in again] + [at for at in order if at in again]
+            best = smaller
+    return best
+
+
+def _without(problem: NodeProblem, nodes: Nodes, gone: Iterable[int]) -> Nodes:
+    away = closed(problem, gone)
+    return tuple(node for node in nodes if node not in away)
+
+
+def _pairs(problem: NodeProblem, best: Nodes) -> Iterator[Nodes]:
+    for node in reversed(best):
+        for producer in sorted(set(problem.producers(node)) & set(best), reverse=True):
+            yield (producer, node)

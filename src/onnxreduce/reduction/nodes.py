@@ -1,0 +1,90 @@
+"""What a search over nodes may ask, and what it is told at the start. No model and no runtime behind these types."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+Nodes = tuple[int, ...]
+
+
+class NodeProblem(Protocol):
+    """What a search may ask. Positions are those of nodes in the file, from 0 to `size - 1`."""
+
+    size: int
+
+    def interesting(self, nodes: Collection[int]) -> bool:
+        """Whether these nodes alone still show the fault. Answers are remembered; asking twice costs once."""
+
+    def wrong_nodes(self, nodes: Collection[int]) -> Sequence[int]:
+        """Nodes whose own values are wrong when all values of these nodes are exposed (one call; may be none)."""
+
+    def wrong_ends(self, nodes: Collection[int]) -> Collection[int]:
+        """Nodes with a wrong output in the verdict already given on these nodes (no call; may be none)."""
+
+    def together(self, node: int) -> Nodes:
+        """The nodes that can only stay or go with `node`, itself included."""
+
+    def producers(self, node: int) -> Collection[int]:
+        """The nodes whose values `node` reads."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What the golden run says about the place, for nothing.
+
+    `named`: nodes that a message names, most telling first. `alike`: sets of nodes that a message could mean, such as
+    all nodes of one operator. `suspects`: nodes that every wrong output depends on and no right one.
+    """
+
+    named: Sequence[int] = ()
+    alike: Sequence[Nodes] = ()
+    suspects: Sequence[int] = ()
+
+
+def closed(problem: NodeProblem, nodes: Iterable[int]) -> Nodes:
+    """The nodes and all that must stay with one of them, in file order."""
+    return tuple(sorted({member for node in nodes for member in problem.together(node)}))
+
+
+def suspects_within(problem: NodeProblem, nodes: Nodes) -> set[int]:
+    """Nodes of an interesting set that each wrong output depends on and no right one."""
+    kept, wrong = set(nodes), problem.wrong_ends(nodes)
+    if not wrong:
+        return set()
+    reads = {node: kept.intersection(problem.producers(node)) for node in nodes}
+    right = kept.difference(wrong).difference(*reads.values())
+    common = set.intersection(*(_upstream(reads, [end]) for end in wrong))
+    return common - _upstream(reads, right)
+
+
+def by_paths(problem: NodeProblem, nodes: Nodes) -> Nodes:
+    """The nodes as paths in dataflow, one after the other: the longest last, before it the longest of the rest, ...
+
+    Faults of fusion and of buffer reuse need a path; nodes beside it are likelier to be free.
+    """
+    left, order = set(nodes), list[int]()
+    while left:
+        depth, before = dict[int, int](), dict[int, int]()
+        for node in sorted(left):
+            depth[node] = 1
+            for producer in problem.producers(node):
+                if producer in depth and depth[producer] >= depth[node]:
+                    depth[node], before[node] = depth[producer] + 1, producer
+        path = [max(left, key=lambda node: (depth[node], node))]
+        while path[-1] in before:
+            path.append(before[path[-1]])
+        order.extend(path)
+        left.difference_update(path)
+    return tuple(reversed(order))
+
+
+def _upstream(reads: dict[int, set[int]], ends: Iterable[int]) -> set[int]:
+    found, stack = set[int](), list(ends)
+    while stack:
+        node = stack.pop()
+        if node in reads and node not in found:
+            found.add(node)
+            stack.extend(reads[node])
+    return found

@@ -1,0 +1,170 @@
+"""Remove stretches of nodes, always the one whose answer tells most for its price.
+
+Each step asks the question that is worth most (`Cut.worth`): near even chances, so that the answer halves what is open,
+and large, so that later questions are about smaller models. From one needed node in n this is bisection; from few
+needed nodes anywhere it is generalised binary splitting (Hwang 1972); where runs are found it looks for their borders.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from onnxreduce.reduction.belief import Belief, Kind
+from onnxreduce.reduction.nodes import NodeProblem, Nodes, suspects_within
+
+SHRINK = 3.0
+"""What removing all nodes of a candidate is worth, in bits."""
+SHRINK_MODEL = 30.0
+"""What removing all nodes of the full model is worth: full-size questions are dear."""
+
+Stretch = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Stretches [low, high) of units to remove at once, and the chance that they can go."""
+
+    worth: float
+    chance: float
+    stretches: Sequence[Stretch]
+
+
+class Sweep:
+    """What is kept and what is known of it. A unit is a node with those that go with it."""
+
+    def __init__(self, problem: NodeProblem, order: Nodes, least_chance: float, needed: Iterable[int] = ()) -> None:
+        self.problem = problem
+        self.least_chance = least_chance
+        units: dict[Nodes, None] = {}
+        for node in order:
+            units.setdefault(problem.together(node))
+        self.units = list(units)
+        self.kept = [True] * len(self.units)
+        self.known: list[Stretch] = []  # disjoint; at least one unit of each is needed
+        self.belief = Belief(len(self.units))
+        self.know(0, len(self.units))
+        place = {unit[0]: at for at, unit in enumerate(self.units)}
+        for node in needed:
+            at = place[problem.together(node)[0]]
+            self.know(at, at + 1)
+
+    @property
+    def nodes(self) -> Nodes:
+        """What is kept, in file order."""
+        return tuple(sorted(node for unit, kept in zip(self.units, self.kept, strict=True) if kept for node in unit))
+
+    @property
+    def needed(self) -> set[int]:
+        """Nodes that could not go alone from a larger set."""
+        return {node for low, high in self.known if high - low == 1 for node in self.units[low]}
+
+    def run(self) -> Nodes:
+        """Cut until no cut is likely enough."""
+        self.know_suspects()
+        while (cut := self.best_cut()) is not None:
+            self.take(cut.stretches)
+            self.know_suspects()
+        return self.nodes
+
+    def know_suspects(self) -> None:
+        """Take note that the wrong value arises among the nodes that each wrong output of the kept depends on."""
+        found = suspects_within(self.problem, self.nodes)
+        if found:
+            at = [at for at, unit in enumerate(self.units) if not found.isdisjoint(unit)]
+            self.know(at[0], at[-1] + 1)
+
+    def take(self, stretches: Sequence[Stretch]) -> None:
+        """Remove these stretches, or learn in which one of them something is needed.
+
+        Two or more that cannot go together are halved until one is left, the likelier half first.
+        """
+        if self.remove(stretches):
+            return
+        while len(stretches) > 1:
+            middle = (len(stretches) + 1) // 2
+            gone = self.remove(stretches[:middle])
+            stretches = stretches[middle:] if gone else stretches[:middle]
+        self.know(*stretches[0])
+
+    def remove(self, stretches: Sequence[Stretch]) -> bool:
+        """Remove all units of these stretches if what is left is interesting."""
+        before = list(self.kept)
+        for low, high in stretches:
+            self.kept[low:high] = [False] * (high - low)
+        left = self.nodes
+        if not left or not self.problem.interesting(left):
+            self.kept = before
+            return False
+        self.known = [tight for tight in map(self._tight, self.known) if tight[0] < tight[1]]
+        return True
+
+    def know(self, low: int, high: int) -> None:
+        """Take note that one of these units is needed, unless that is known already or cannot be told apart."""
+        low, high = self._tight((low, high))
+        over = [(start, end) for start, end in self.known if start < high and low < end]
+        if low < high and all(start <= low and high <= end for start, end in over):
+            self.known = sorted({*self.known, (low, high)}.difference(span for span in over if span != (low, high)))
+
+    def best_cut(self) -> Cut | None:
+        """The cut worth most, or None when none is likely enough."""
+        stretches = self._stretches()
+        cuts = self.belief.cuts([(kind, high - low) for kind, low, high in stretches])
+        size = sum(self.kept)
+        best = Cut(0.0, 0.0, ())
+        whole: list[tuple[float, Stretch]] = []
+        for (kind, low, high), (first, last) in zip(stretches, cuts, strict=True):
+            most = high - low - (kind is Kind.SOME)
+            if kind in (Kind.FREE, Kind.NEEDED) or most < 1:
+                continue
+            for chances, backwards in ((first, False), (last, True)):
+                worth = self._worth(chances[1 : most + 1], np.arange(1, most + 1), size)
+                count = int(np.argmax(worth)) + 1
+                if worth[count - 1] > best.worth + 1e-9:
+                    span = (high - count, high) if backwards else (low, low + count)
+                    best = Cut(float(worth[count - 1]), float(chances[count]), [span])
+            if kind is Kind.UNKNOWN:
+                whole.append((float(first[-1]), (low, high)))
+        whole.sort(key=lambda item: (-item[0], item[1]))
+        for count in range(2, len(whole) + 1):
+            chance = math.prod(chance for chance, _ in whole[:count])
+            spans = [span for _, span in whole[:count]]
+            worth = self._worth(np.array([chance]), np.array([sum(high - low for low, high in spans)]), size)
+            if worth[0] > best.worth + 1e-9:
+                best = Cut(float(worth[0]), chance, spans)
+        return best if best.stretches else None
+
+    def _worth(self, chance: np.ndarray, count: np.ndarray, size: int) -> np.ndarray:
+        """Bits per call, where an interesting answer is asked twice to confirm it, and what there is to shrink."""
+        some = np.clip(chance, 1e-9, 1 - 1e-9)
+        bits = -(some * np.log2(some) + (1 - some) * np.log2(1 - some))
+        worth = bits / (1 + some) + chance * count * (SHRINK / size + SHRINK_MODEL / self.problem.size)
+        return np.where(chance < self.least_chance, 0.0, worth)
+
+    def _stretches(self) -> list[tuple[Kind, int, int]]:
+        """All units as stretches, each as long as one thing is known of it."""
+        ends = dict(self.known)
+        found: list[tuple[Kind, int, int]] = []
+        at = 0
+        while at < len(self.units):
+            if at in ends:
+                kind, end = (Kind.NEEDED if ends[at] - at == 1 else Kind.SOME), ends[at]
+            else:
+                kind, end = (Kind.UNKNOWN if self.kept[at] else Kind.FREE), at + 1
+                while end < len(self.units) and self.kept[end] == self.kept[at] and end not in ends:
+                    end += 1
+            found.append((kind, at, end))
+            at = end
+        return found
+
+    def _tight(self, stretch: Stretch) -> Stretch:
+        """Without removed units at either end."""
+        low, high = stretch
+        while low < high and not self.kept[low]:
+            low += 1
+        while low < high and not self.kept[high - 1]:
+            high -= 1
+        return low, high
