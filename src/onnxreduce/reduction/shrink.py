@@ -11,27 +11,19 @@ import hashlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-import numpy as np
 import onnx
 
 from onnxreduce.graph.candidate import Candidate
 from onnxreduce.graph.draft import Draft
 from onnxreduce.graph.order import Size, size
 from onnxreduce.graph.tensors import StoredTensor
-from onnxreduce.oracle.comparison import Tolerance, compare
+from onnxreduce.oracle.comparison import Tolerance
 from onnxreduce.oracle.signature import Signature
 from onnxreduce.oracle.verdict import Oracle, Outcome, Verdict
 from onnxreduce.reduction.journal import Journal
 from onnxreduce.reduction.problem import Budget, StoppedError
-from onnxreduce.runtimes.base import Status, request
-from onnxreduce.runtimes.python_ort import PythonOrt
-from onnxreduce.runtimes.recording import RECORDER
-from onnxreduce.runtimes.target import Target
+from onnxreduce.reduction.reference import Reference
 
-SECOND_WAY = Target("ort", provider="cpu", options={"level": "all"})
-CONDITION_MARGIN = 10.0
-"""Two ways to run the reference must agree this many times better than the tolerance."""
-RECORD_SECONDS = 60.0
 ROUNDS = 20
 """More rounds than any model has needed; a bound all the same."""
 KINDS_KEPT = ("dtype", "opset", "operators", "shape", "values", "order")
@@ -39,12 +31,24 @@ KINDS_KEPT = ("dtype", "opset", "operators", "shape", "values", "order")
 
 @dataclass
 class PassCount:
-    """What one pass cost and gave. `before` and `after`: nodes, ends and elements around its first and last success."""
+    """What one pass cost and gave. `before` and `after`: nodes, ends and elements around all that it accepted."""
 
     name: str
     offered: int = 0
     calls: int = 0
     accepted: int = 0
+    before: Size = ()
+    after: Size = ()
+
+
+@dataclass(frozen=True)
+class _Failing:
+    """A candidate that fails as the original does: in a warm runtime, and in a fresh one once it is `confirmed`."""
+
+    candidate: Candidate
+    values: Mapping[str, StoredTensor]
+    message: str
+    confirmed: bool = False
 
 
 @dataclass
@@ -52,7 +56,7 @@ class Shrinking:
     """The problem of shrinking: the only door to the oracle for passes.
 
     `keep` names kinds of change that are forbidden. `repeats`: runs that a verdict takes, as learnt before. `values`:
-    every value of the best so far under the reference.
+    every value of the best so far under the reference. `reference`: one that is ready, to be closed by the caller.
     """
 
     best: Candidate
@@ -64,23 +68,36 @@ class Shrinking:
     repeats: int = 1
     tolerance: Tolerance = field(default_factory=Tolerance)
     progress: Callable[[Shrinking], None] = lambda problem: None
+    reference: Reference | None = None
 
     def __post_init__(self) -> None:
-        self._recorder = PythonOrt(RECORDER)
-        self._second = PythonOrt(SECOND_WAY)
-        self._answers: dict[str, bool] = {}
+        self._reference = self.reference or Reference()
+        self._answers: dict[str, _Failing | None] = {}
+        self._message: str | None = None
+        self._double = True
         self.counts: dict[str, PassCount] = {}
         self.also_found: dict[str, tuple[Candidate, Verdict]] = {}
         self.current = PassCount("start")
-        self.seconds_recording = 0.0
         self.values: Mapping[str, StoredTensor] = {}
         self.best_size: Size = size(self.best)
 
+    @property
+    def seconds_recording(self) -> float:
+        """Time spent in the reference's runtimes."""
+        return self._reference.seconds
+
     def start(self) -> bool:
-        """Record the values of the first best; False when the reference cannot run it alone."""
-        values = self._record(Draft(self.best).candidate())
-        self.values = values or {}
-        return values is not None
+        """Record the values of the first best; False when the reference cannot run it alone.
+
+        Where double precision does not bear out even that, it is not asked of others.
+        """
+        bare = Draft(self.best).candidate()
+        values = self._reference.record(bare)
+        if values is None or any(name not in values for name in bare.outputs):
+            return False
+        self.values = values
+        self._double = self._reference.precise(bare, values, self.tolerance)
+        return True
 
     def draft(self) -> Draft:
         """The best so far, to be edited."""
@@ -88,100 +105,95 @@ class Shrinking:
 
     def attempt(self, draft: Draft) -> bool:
         """Offer an edited draft; True when it was accepted as the new best. Raises StoppedError past the budget."""
-        found = self._judged(draft, smaller=True)
+        key, found = self._examined(draft, smaller=True)
         if found is None:
             return False
-        self.best, self.values = found
+        if not found.confirmed:
+            verdict = self._failure(found.candidate, fresh=True)
+            if verdict is None:
+                self._answers[key] = None
+                return False
+            self._answers[key] = found = replace(found, message=verdict.message, confirmed=True)
+        count = self.current
+        count.before = count.before or self.best_size[:3]
+        self.best, self.values, self._message = found.candidate, found.values, found.message
         self.best_size = size(self.best)
-        self.current.accepted += 1
+        count.after = self.best_size[:3]
+        count.accepted += 1
         self.progress(self)
         return True
 
     def still_fails(self, draft: Draft) -> Draft | None:
         """The draft, made valid, when it fails as the original does, whatever its size; the best stays as it is."""
-        found = self._judged(draft, smaller=False)
-        return Draft(found[0]) if found else None
+        _, found = self._examined(draft, smaller=False)
+        return Draft(found.candidate) if found else None
+
+    def runs(self, draft: Draft) -> bool:
+        """Whether the reference runs a draft and is sure of it. Asks nothing of the oracle; the draft is left alone."""
+        other = Draft(draft.candidate())
+        other.tidy()
+        return bool(other.nodes) and self._sound(other) is not None
+
+    def message(self) -> str:
+        """What the failing runtime says of the best so far."""
+        if self._message is None:
+            self._message = self._judge(self.best, alone=True).message
+        return self._message
 
     def close(self) -> None:
-        """End the reference's processes."""
-        self._recorder.close()
-        self._second.close()
+        """End the reference's processes, unless they were given."""
+        if self.reference is None:
+            self._reference.close()
 
-    def _judged(self, draft: Draft, *, smaller: bool) -> tuple[Candidate, Mapping[str, StoredTensor]] | None:
+    def _examined(self, draft: Draft, *, smaller: bool) -> tuple[str, _Failing | None]:
+        """Whether a draft is valid, believed and fails in a warm runtime; with the key of the answer."""
         self.current.offered += 1
         draft.tidy()
         if not draft.proto.graph.node or not draft.proto.graph.output:
-            return None
+            return "", None
         bare = draft.candidate()
         if smaller and not size(bare) < self.best_size:
-            return None
+            return "", None
         key = _digest(bare)
-        if self._answers.get(key) is False:
-            return None
-        values = self._record(bare)
-        found = values and self._sound(draft, bare, values)
-        if not found or not self._shows(found):
-            self._answers[key] = False
-            return None
-        self._answers[key] = True
-        assert values is not None
-        return found, values
+        if key not in self._answers:
+            sound = self._sound(draft)
+            verdict = None
+            for _ in range(self.repeats if sound else 0):
+                assert sound is not None
+                verdict = self._failure(sound[0], alone=True)
+                if verdict is not None:
+                    break
+            self._answers[key] = _Failing(*sound, verdict.message) if sound and verdict else None
+        return key, self._answers[key]
 
-    def _record(self, bare: Candidate) -> dict[str, StoredTensor] | None:
-        """Every tensor of a candidate under the reference, or None when it cannot run."""
-        exposed = onnx.ModelProto()
-        exposed.CopyFrom(bare.model.proto)
-        names = [name for node in exposed.graph.node for name in node.output if name]
-        del exposed.graph.output[:]
-        exposed.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
-        asked = replace(bare, model=replace(bare.model, proto=exposed), outputs=names)
-        result = self._recorder.run(request(asked), timeout=RECORD_SECONDS)
-        self.seconds_recording += result.seconds
-        if result.status is not Status.OK:
-            return None
-        values = {name: StoredTensor.from_array(array) for name, array in result.outputs.items()}
-        return {**bare.feeds, **values}
-
-    def _sound(self, draft: Draft, bare: Candidate, values: Mapping[str, StoredTensor]) -> Candidate | None:
-        """The candidate with its types, when the checker takes it and the reference is finite and well-conditioned."""
-        if any(name not in values for name in bare.outputs):
+    def _sound(self, draft: Draft) -> tuple[Candidate, Mapping[str, StoredTensor]] | None:
+        """The candidate with its types and values, where the checker takes it and the reference is sure of it."""
+        bare = draft.candidate()
+        values = self._reference.record(bare)
+        if values is None or any(name not in values for name in bare.outputs):
             return None
         candidate = draft.candidate(values)
         try:
             onnx.checker.check_model(candidate.model.with_weights_inside())
         except (onnx.checker.ValidationError, ValueError):
             return None
-        second = self._second.run(request(candidate), timeout=RECORD_SECONDS)
-        self.seconds_recording += second.seconds
-        if second.status is not Status.OK:
+        if not self._reference.sure(candidate, values, self.tolerance):
             return None
-        strict = Tolerance(
-            {name: self.tolerance.for_dtype(np.dtype(name)) / CONDITION_MARGIN for name in ("float32", "float64")},
-            self.tolerance.absolute,
-        )
-        for name in candidate.outputs:
-            array = values[name].array
-            if array.dtype.kind == "f" and not np.isfinite(array).all():
-                return None
-            if compare(name, array, second.outputs.get(name), strict).kind is not None:
-                return None
-        return replace(candidate, expected={name: values[name] for name in candidate.outputs})
+        if self._double and not self._reference.precise(candidate, values, self.tolerance):
+            return None
+        return replace(candidate, expected={name: values[name] for name in candidate.outputs}), values
 
-    def _shows(self, candidate: Candidate) -> bool:
-        for _ in range(self.repeats):
-            if self._fails(candidate, self._judge(candidate, alone=True)):
-                return self._fails(candidate, self._judge(candidate, fresh=True))
-        return False
-
-    def _fails(self, candidate: Candidate, verdict: Verdict) -> bool:
+    def _failure(self, candidate: Candidate, *, fresh: bool = False, alone: bool = False) -> Verdict | None:
+        """The verdict of a candidate that fails as the original does. One that fails in another way is kept aside."""
+        verdict = self._judge(candidate, fresh=fresh, alone=alone)
         if verdict.outcome is not Outcome.FAILS or verdict.signature is None:
-            return False
+            return None
         if self.signature.matches(verdict.signature):
-            return True
+            return verdict
         kept = self.also_found.get(str(verdict.signature))
         if kept is None or size(candidate) < size(kept[0]):
             self.also_found[str(verdict.signature)] = (candidate, verdict)
-        return False
+        return None
 
     def _judge(self, candidate: Candidate, *, fresh: bool = False, alone: bool = False) -> Verdict:
         if self.journal.calls >= self.budget.calls or self.journal.elapsed > self.budget.seconds:
