@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 from onnx import TensorProto
-from planted_faults import calls, graph, holds, operators, shown, shrink_with
+from planted_faults import calls, graph, holds, named, operators, shown, shrink_with, shrinking
 
 from onnxreduce.graph.candidate import Candidate
 from onnxreduce.graph.order import weights
+from onnxreduce.oracle.signature import Kind, Signature
+from onnxreduce.reduction.shrink import shrink
 
 CONV = "(float[1, 1, 5, 5] x) => (float[1, 1, 3, 3] y) { y = Conv<dilations=[1, 1], group=1, pads=[0, 0, 0, 0]>(x, w) }"
 W = np.ones((1, 1, 3, 3), np.float32)
@@ -106,6 +108,25 @@ def test_dtypes_stay_where_an_operator_wants_them() -> None:
     assert calls(found) == 0
 
 
+def test_dtypes_inside_a_body() -> None:
+    text = """(bool c, double[4] x) => (double[4] y) {
+        y = If (c) <
+            then_branch = t () => (double[4] a) { k = Constant<value = double[1] {2.0}>() a = Mul(x, k) },
+            else_branch = e () => (double[4] b) { b = Neg(x) }
+        >
+    }"""
+    found = shrink_with("dtypes", graph(text), holds("If", "Mul"), {"c": True})
+    assert found.best.feeds["x"].elem_type == TensorProto.FLOAT
+    assert found.values["y"].elem_type == TensorProto.FLOAT
+    assert calls(found) <= 2
+
+
+def test_dtypes_of_one_input_where_another_must_stay() -> None:
+    text = "(int64[2] s, float[6] x, int64[3] i) => (float[3] y) { a = Reshape(x, s) b = Gather(x, i) y = Neg(b) }"
+    found = shrink_with("dtypes", graph(text), lambda candidate: True, {"s": [2, 3], "i": [0, 1, 5]})
+    assert found.best.feeds["i"].elem_type == TensorProto.INT32
+
+
 def test_keep_dtype_forbids_it() -> None:
     text = "(double[4] x) => (double[4] y) { y = Exp(x) }"
     found = shrink_with("dtypes", graph(text), lambda candidate: True, keep=["dtype"])
@@ -124,6 +145,27 @@ def test_names_of_values_that_the_fault_needs_stay() -> None:
     text = "(float[4] hidden_states) => (float[4] y) { y = Exp(hidden_states) }"
     found = shrink_with("names", graph(text), lambda candidate: "hidden_states" in candidate.feeds)
     assert shown(found) == ["y = Exp(hidden_states)"]
+
+
+def test_names_of_nodes_stay_where_the_message_speaks_of_them() -> None:
+    model = graph("(float[4] x) => (float[4] y) { a = Exp(x) y = Neg(a) }")
+    model.graph.node[0].name, model.graph.node[1].name = "/layers.0/Exp", "/layers.0/Neg"
+    problem = shrinking(model, lambda candidate: Kind.RUN_ERROR, message="while running /layers.0/Exp")
+    problem.signature = Signature(Kind.RUN_ERROR)
+    shrink(problem, named("names"))
+    assert [node.name for node in problem.best.model.proto.graph.node] == ["/layers.0/Exp", ""]
+    assert calls(problem) <= 3
+
+
+def test_names_do_not_hide_those_of_bodies() -> None:
+    text = """(bool condition, float[4] hidden_states) => (float[4] result_of_it) {
+        result_of_it = If (condition) <
+            then_branch = t () => (float[4] a) { x = Neg(hidden_states) a = Exp(x) },
+            else_branch = e () => (float[4] b) { b = Neg(hidden_states) }
+        >
+    }"""
+    found = shrink_with("names", graph(text), holds("If"), {"condition": True})
+    assert list(found.best.feeds) == ["x1", "x2"]
 
 
 def test_names_of_nodes_go() -> None:

@@ -1,4 +1,4 @@
-"""A small model that is being edited. Passes work on a draft; `settle` in the reduction room makes it a candidate."""
+"""A small model that is being edited. Passes work on a draft; `candidate` makes a model of it."""
 
 from __future__ import annotations
 
@@ -66,6 +66,11 @@ class Draft:
         """Make a value a graph input with the given content."""
         self.feeds[value] = tensor
         self.proto.graph.input.append(value_info(value, tensor))
+
+    def take(self, other: Draft) -> None:
+        """Become what another draft is."""
+        self.proto.CopyFrom(other.proto)
+        self.feeds, self.weights = dict(other.feeds), dict(other.weights)
 
     def is_output(self, value: str) -> bool:
         """Whether a value is a graph output."""

@@ -16,6 +16,8 @@ from onnxreduce.graph.tensors import StoredTensor
 
 LITERAL_UP_TO = 256
 """Elements beyond which the text of values is estimated, not made."""
+SPARSE_UP_TO = 8
+"""Most elements that may differ from a fill in an expression."""
 CLOSE = 1e-4
 """Relative distance to a series up to which `nearest_series` proposes it."""
 
@@ -35,7 +37,7 @@ def formula(tensor: StoredTensor) -> Formula | None:
     array = tensor.array
     if array.dtype.kind not in "biuf" or array.size == 0:
         return None
-    for make in (_fill, _counting, _series, _pattern):
+    for make in (_fill, _counting, _series, _pattern, _sparse):
         for found in make(array):
             if same_bits(evaluate(found.code), array):
                 return found
@@ -166,12 +168,29 @@ def _pattern(array: np.ndarray) -> Iterator[Formula]:
             if lead:
                 code = f"np.tile({code}, {(*lead, 1, 1)!r})"
             yield Formula(code, 4)
+
+
+def _sparse(array: np.ndarray) -> Iterator[Formula]:
+    """A few elements that differ from 0, or else from 1."""
     flat = array.ravel()
-    nonzero = np.flatnonzero(flat)
-    if nonzero.size == 1:
-        at = int(nonzero[0])
-        one = f"(np.arange({flat.size}) == {at})"
-        yield Formula(_cast(one if high == 1 else f"{_number(high)} * {one}", array), 4)
+    if array.dtype.kind not in "biuf" or flat.size < 3 or not np.isfinite(flat).all():
+        return
+    for fill in (0, 1):
+        at = np.flatnonzero(flat != fill)
+        if not 0 < len(at) <= min(SPARSE_UP_TO, flat.size // 2):
+            continue
+        cost = 2 + 2 * len(at)
+        if len(at) == 1 and fill == 0:
+            one = f"(np.arange({flat.size}) == {at[0]})"
+            yield Formula(_cast(one if flat[at[0]] == 1 else f"{_number(flat[at[0]])} * {one}", array), cost)
+            continue
+        by = [
+            float(str(value)) - fill
+            for value in flat[at].astype(np.float64 if array.dtype.kind == "b" else array.dtype)
+        ]
+        values = "" if set(by) == {1.0} else f", [{', '.join(f'{value:.9g}' for value in by)}]"
+        code = f"np.bincount([{', '.join(map(str, at))}]{values}, minlength={flat.size})"
+        yield Formula(_cast(f"1 + {code}" if fill else code, array), cost)
 
 
 def _cast(code: str, array: np.ndarray) -> str:
@@ -179,7 +198,7 @@ def _cast(code: str, array: np.ndarray) -> str:
     if code.startswith("np.arange(") and code.count("(") == 1:
         text = f"{code[:-1]}, dtype=np.{dtype})"
     else:
-        text = f"({code}).astype(np.{dtype})" if " " in code else f"{code}.astype(np.{dtype})"
+        text = f"{code}.astype(np.{dtype})" if code.startswith(("np.", "(")) else f"({code}).astype(np.{dtype})"
     return text if array.ndim == 1 else f"{text}.reshape({', '.join(map(str, array.shape))})"
 
 

@@ -2,7 +2,7 @@
 
 In this order of importance: nodes (those in bodies counted too); graph inputs, graph outputs and initializers; elements
 of all of them; what a reader must take in to know their values; how plain the operators, attributes, element types,
-opset and IR version are; how far consumers are from producers in the file; length of all names
+numbers of axes, opset and IR version are; how far consumers are from producers in the file; length of all names
 and literal values.
 """
 
@@ -34,7 +34,7 @@ def size(candidate: Candidate) -> Size:
         len(candidate.feeds) + len(graph.output) + len(graph.initializer),
         sum(tensor.size for tensor in data),
         sum(description_cost(tensor) for tensor in data),
-        _plainness(proto) + sum(_type_rank(tensor.elem_type) for tensor in data),
+        _plainness(proto) + sum(_type_rank(tensor.elem_type) + len(tensor.shape) for tensor in data),
         spread(graph),
         _names(graph) + sum(literal_length(tensor) for tensor in data),
     )

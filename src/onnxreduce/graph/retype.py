@@ -2,32 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 
 import numpy as np
 from onnx import AttributeProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
 from onnxreduce.graph.draft import Draft
 from onnxreduce.graph.tensors import StoredTensor
-from onnxreduce.graph.walk import bodies_of, every_node
+from onnxreduce.graph.walk import bodies_of, every_node, tensors_inside
 
 TYPE_ATTRIBUTES = ("to", "dtype", "output_dtype", "output_datatype")
 """Attributes of ONNX's operators that name an element type."""
 
 
-def retype(draft: Draft, old: Collection[int], new: int, names: Iterable[str] | None = None) -> None:
-    """Give a draft's inputs and weights (or only those named), casts, constants and bodies another element type."""
-    wanted = [*draft.feeds, *draft.weights] if names is None else list(names)
-    for name in wanted:
-        held = draft.feeds if name in draft.feeds else draft.weights
-        if held[name].elem_type in old:
-            held[name] = StoredTensor.from_array(converted(held[name].array, new))
-    for node in every_node(draft.proto):
+def retype(draft: Draft, old: Collection[int], new: int) -> None:
+    """Give a draft's inputs, weights, casts, constants and bodies another element type."""
+    for name in [*draft.feeds, *draft.weights]:
+        retype_input(draft, name, old, new)
+    for node in draft.nodes:
         retype_node(node, old, new)
 
 
+def retype_input(draft: Draft, name: str, old: Collection[int], new: int) -> None:
+    """The same for one input or weight."""
+    held = draft.feeds if name in draft.feeds else draft.weights
+    if name in held and held[name].elem_type in old:
+        held[name] = StoredTensor.from_array(converted(held[name].array, new))
+
+
 def retype_node(node: NodeProto, old: Collection[int], new: int) -> None:
-    """The same for the attributes and bodies of one node."""
+    """The same for the attributes of one node, and its bodies with all that is in them."""
+    _retype_attributes(node, old, new)
+    for body in bodies_of(node):
+        for inner in body.node:
+            _retype_attributes(inner, old, new)
+        for tensor in body.initializer:
+            _retype_tensor(tensor, old, new)
+        for values in (body.input, body.output, body.value_info):
+            for value in values:
+                _retype_value(value, old, new)
+
+
+def types_inside(draft: Draft) -> set[int]:
+    """Element types that a draft holds or names anywhere."""
+    found = {tensor.elem_type for tensor in (*draft.feeds.values(), *draft.weights.values())}
+    found.update(tensor.data_type for tensor in tensors_inside(draft.proto))
+    for node in every_node(draft.proto):
+        found.update(attribute.i for attribute in node.attribute if attribute.name in TYPE_ATTRIBUTES)
+    return found
+
+
+def _retype_attributes(node: NodeProto, old: Collection[int], new: int) -> None:
     for attribute in node.attribute:
         if attribute.name in TYPE_ATTRIBUTES and attribute.i in old:
             attribute.i = new
@@ -41,12 +66,6 @@ def retype_node(node: NodeProto, old: Collection[int], new: int) -> None:
     if node.op_type == "ConstantOfShape" and not node.attribute and TensorProto.FLOAT in old:
         zero = numpy_helper.from_array(np.zeros(1, helper.tensor_dtype_to_np_dtype(new)))
         node.attribute.append(helper.make_attribute("value", zero))
-    for body in bodies_of(node):
-        for tensor in body.initializer:
-            _retype_tensor(tensor, old, new)
-        for values in (body.input, body.output, body.value_info):
-            for value in values:
-                _retype_value(value, old, new)
 
 
 def converted(array: np.ndarray, new: int) -> np.ndarray:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import onnx
 
@@ -26,7 +27,11 @@ from onnxreduce.reduction.reference import Reference
 
 ROUNDS = 20
 """More rounds than any model has needed; a bound all the same."""
+TOGETHER = "together"
 KINDS_KEPT = ("dtype", "opset", "operators", "shape", "values", "order")
+
+
+Edit = Callable[[Draft], None]
 
 
 @dataclass
@@ -123,6 +128,22 @@ class Shrinking:
         self.progress(self)
         return True
 
+    def together(self, edits: Sequence[Edit]) -> bool:
+        """Offer all edits in one draft; where that is refused, each half of them, down to single ones.
+
+        An acceptance costs two calls, however much it holds.
+        """
+        draft = self.draft()
+        for edit in edits:
+            edit(draft)
+        if not edits or self.attempt(draft):
+            return bool(edits)
+        found = False
+        for part in (edits[: len(edits) // 2], edits[len(edits) // 2 :]):
+            if len(part) < len(edits):
+                found |= self.together(part)
+        return found
+
     def still_fails(self, draft: Draft) -> Draft | None:
         """The draft, made valid, when it fails as the original does, whatever its size; the best stays as it is."""
         _, found = self._examined(draft, smaller=False)
@@ -207,25 +228,48 @@ class Shrinking:
 
 @dataclass(frozen=True)
 class Pass:
-    """A row of the table. `changes`: the kind that `--keep` forbids, if any."""
+    """A row of the table. `changes`: the kind that `--keep` forbids, if any. `structural`: it takes nodes or ends away.
+
+    `boldly` makes the most that the pass hopes for out of a draft, to be tried together with that of others.
+    """
 
     name: str
     run: Callable[[Shrinking], None]
     help: str
     changes: str = ""
+    boldly: Callable[[Shrinking, Draft], None] | None = None
+    structural: bool = False
 
 
 def shrink(problem: Shrinking, passes: Sequence[Pass]) -> None:
-    """Run the passes over and over, from cheap to dear, until a whole round accepts nothing."""
+    """Run the passes over and over until nothing more is accepted.
+
+    Those over the content of the model come first, to a fixpoint: then each try of those over its structure runs on a
+    tiny model, and is not run again because a value or a name has changed since. They begin with all that they hope
+    for in one draft: most often that is the end of the matter, at the price of one step.
+    """
+    allowed = [one for one in passes if one.changes not in problem.keep]
+    content = [one for one in allowed if not one.structural]
+    bold = [partial(one.boldly, problem) for one in content if one.boldly is not None]
     for _ in range(ROUNDS):
         before = problem.best_size
-        for one in passes:
-            if one.changes in problem.keep:
-                continue
-            problem.current = problem.counts.setdefault(one.name, PassCount(one.name))
-            one.run(problem)
+        for _ in range(ROUNDS):
+            start = problem.best_size
+            if len(bold) > 1:
+                problem.current = problem.counts.setdefault(TOGETHER, PassCount(TOGETHER))
+                problem.together(bold)
+            _run(problem, content)
+            if problem.best_size == start:
+                break
+        _run(problem, [one for one in allowed if one.structural])
         if problem.best_size == before:
             return
+
+
+def _run(problem: Shrinking, passes: Sequence[Pass]) -> None:
+    for one in passes:
+        problem.current = problem.counts.setdefault(one.name, PassCount(one.name))
+        one.run(problem)
 
 
 def _digest(candidate: Candidate) -> str:

@@ -7,26 +7,37 @@ the input's name. An initializer less, and a line less to read.
 from __future__ import annotations
 
 import numpy as np
-from onnx import AttributeProto, NodeProto, TensorProto, defs, helper
+from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, defs, helper
 
 from onnxreduce.graph.draft import Draft
-from onnxreduce.reduction.passes.model import OLDEST_OPSET
 from onnxreduce.reduction.shrink import Shrinking
+
+OLDEST = 7
+"""As far back as ONNX Runtime guarantees operators."""
 
 
 def constants(problem: Shrinking) -> None:
-    """Move constant inputs into attributes, at an older opset that has that form for every node."""
-    current = next((each.version for each in problem.best.model.proto.opset_import if not each.domain), 0)
-    for version in range(current - 1, OLDEST_OPSET - 1, -1):
-        draft = problem.draft()
-        moved = [_move(draft, node, current, version) for node in draft.nodes if not node.domain]
-        if not any(moved):
-            continue
-        for each in draft.proto.opset_import:
-            if not each.domain:
-                each.version = version
-        if problem.attempt(draft):
+    """Move constant inputs into attributes, at the newest older opset that has that form for every node."""
+    current = _opset(problem.best.model.proto)
+    for version in range(current - 1, OLDEST - 1, -1):
+        draft, moved = at_version(problem.draft(), version)
+        if moved and problem.attempt(draft):
             return
+
+
+def at_version(start: Draft, version: int) -> tuple[Draft, bool]:
+    """The draft at an older opset, constant inputs as attributes where it has them so; and whether there were any."""
+    draft = Draft(start.candidate())
+    current = _opset(draft.proto)
+    moved = [_move(draft, node, current, version) for node in draft.nodes if not node.domain]
+    for each in draft.proto.opset_import:
+        if not each.domain:
+            each.version = version
+    return draft, any(moved)
+
+
+def _opset(proto: ModelProto) -> int:
+    return next((each.version for each in proto.opset_import if not each.domain), 0)
 
 
 def _move(draft: Draft, node: NodeProto, current: int, version: int) -> bool:

@@ -6,14 +6,16 @@ and 8, another for 33 and 129 and not for 65 and 130. So sizes are tried from 1 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from functools import partial
 
 import numpy as np
-from onnx import TensorProto
+from onnx import NodeProto, TensorProto
 
 from onnxreduce.graph.draft import Draft
 from onnxreduce.graph.tensors import StoredTensor
 from onnxreduce.graph.walk import read_names
+from onnxreduce.reduction.passes.reorder import chains
 from onnxreduce.reduction.shrink import Shrinking
 
 Axis = tuple[str, int]
@@ -24,11 +26,15 @@ SHAPE_OPERATORS = {
     "Reshape": 1, "Expand": 1, "Tile": 1, "ConstantOfShape": 0, "Split": 1, "Slice": 2, "Resize": 3, "Pad": 1,
     "TopK": 1,
 }  # fmt: skip
+SIZE_ATTRIBUTES = (
+    "group", "hidden_size", "kv_num_heads", "num_heads", "num_outputs", "output_shape", "q_num_heads", "split",
+)  # fmt: skip
 """Operators that read sizes from an integer tensor, with the first position of such an input."""
 
 
 def dims(problem: Shrinking) -> None:
     """Lower each group of equal dimensions to the smallest size that keeps the fault."""
+    problem.together([partial(dims_boldly, problem)])
     done: set[frozenset[Axis]] = set()
     while True:
         group = next((g for g in groups(problem) if g not in done), None)
@@ -40,6 +46,41 @@ def dims(problem: Shrinking) -> None:
         for new in sizes(old):
             if any(problem.attempt(draft) for draft in _resized(problem, group, old, new)):
                 break
+
+
+def dims_boldly(problem: Shrinking, draft: Draft) -> None:
+    """All dimensions to 1."""
+    before = Draft(draft.candidate())
+    for held in (draft.feeds, draft.weights):
+        for name, tensor in held.items():
+            held[name] = StoredTensor.from_array(np.ascontiguousarray(tensor.array[(slice(0, 1),) * len(tensor.shape)]))
+    for name, tensor in before.weights.items():
+        if any(name in list(node.input)[first:] for node, first in _size_readers(before)):
+            draft.weights[name] = StoredTensor.from_array(np.minimum(tensor.array, 1))
+    _fit_attributes(draft)
+
+
+def rank(problem: Shrinking) -> None:
+    """Drop axes of length 1 from all values, at once or in one component of the graph at a time."""
+    draft = problem.draft()
+    components = [{name for node in chain for name in read_names(node)} for chain in chains(draft.nodes)]
+    problem.together([partial(_squeeze, names) for names in components])
+
+
+def rank_boldly(problem: Shrinking, draft: Draft) -> None:
+    """Drop all axes of length 1, where the reference allows it."""
+    other = Draft(draft.candidate())
+    _squeeze({*other.feeds, *other.weights}, other)
+    if problem.runs(other):
+        draft.feeds, draft.weights = other.feeds, other.weights
+
+
+def _squeeze(names: Collection[str], draft: Draft) -> None:
+    for held in (draft.feeds, draft.weights):
+        for name in names & held.keys():
+            shape = [length for length in held[name].shape if length != 1] or [1]
+            if len(shape) < len(held[name].shape):
+                held[name] = StoredTensor.from_array(held[name].array.reshape(shape))
 
 
 def groups(problem: Shrinking) -> list[frozenset[Axis]]:
@@ -101,16 +142,19 @@ def _resized(problem: Shrinking, group: frozenset[Axis], old: int, new: int) -> 
             held = draft.feeds if name in draft.feeds else draft.weights
             held[name] = _sliced(held[name], axis, new)
         changed = _change_constants(draft, old, new, {name for name, _ in group}) if constants else False
+        _fit_attributes(draft)
         if changed or not constants:
             yield draft
 
 
+def _size_readers(draft: Draft) -> list[tuple[NodeProto, int]]:
+    return [(node, SHAPE_OPERATORS[node.op_type]) for node in draft.nodes if node.op_type in SHAPE_OPERATORS]
+
+
 def _change_constants(draft: Draft, old: int, new: int, skip: set[str]) -> bool:
+    """Sizes held in integer tensors and attributes; whether there were any."""
     changed = False
-    for node in draft.nodes:
-        first = SHAPE_OPERATORS.get(node.op_type)
-        if first is None:
-            continue
+    for node, first in _size_readers(draft):
         for name in list(node.input)[first:]:
             tensor = draft.weights.get(name)
             if tensor is None or name in skip or tensor.elem_type != TensorProto.INT64:
@@ -122,7 +166,22 @@ def _change_constants(draft: Draft, old: int, new: int, skip: set[str]) -> bool:
             if not np.array_equal(lowered, array):
                 draft.weights[name] = StoredTensor.from_array(lowered)
                 changed = True
+    for node in draft.nodes:
+        for attribute in node.attribute:
+            if attribute.name in SIZE_ATTRIBUTES and old in (attribute.i, *attribute.ints):
+                attribute.i = new if attribute.i == old else attribute.i
+                attribute.ints[:] = [new if length == old else length for length in attribute.ints]
+                changed = True
     return changed
+
+
+def _fit_attributes(draft: Draft) -> None:
+    """Attributes that repeat a weight's shape."""
+    for node in draft.nodes:
+        weight = {**draft.feeds, **draft.weights}.get(node.input[1]) if len(node.input) > 1 else None
+        for attribute in node.attribute:
+            if attribute.name == "kernel_shape" and weight is not None:
+                attribute.ints[:] = weight.shape[2:]
 
 
 def _sliced(tensor: StoredTensor, axis: int, new: int) -> StoredTensor:

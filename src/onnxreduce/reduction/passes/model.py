@@ -4,84 +4,125 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
 
-import numpy as np
 import onnx
-from onnx import AttributeProto, ModelProto, TensorProto, defs
+from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, defs
 
 from onnxreduce.graph.draft import Draft
+from onnxreduce.graph.retype import retype, retype_input, retype_node, types_inside
 from onnxreduce.graph.tensors import StoredTensor
-from onnxreduce.graph.walk import graphs_of
-from onnxreduce.reduction.shrink import Shrinking
+from onnxreduce.graph.walk import every_graph, every_node
+from onnxreduce.oracle.signature import WRONG_VALUES
+from onnxreduce.reduction.passes.constants import at_version
+from onnxreduce.reduction.shrink import Edit, Shrinking
 
 OLDEST_OPSET = 7
 """ONNX Runtime guarantees operators from this opset on."""
 OLDEST_IR = 3
+OLDEST_IR_WITH_WEIGHTS = 4
+"""Before, each initializer had to be a graph input as well: a line more to read."""
+PLAINER: tuple[tuple[set[int], int], ...] = (
+    ({TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE}, TensorProto.FLOAT),
+    ({TensorProto.INT64}, TensorProto.INT32),
+)
 SHORT = 6
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
 
 def attributes(problem: Shrinking) -> None:
-    """Drop attributes that equal their default."""
-    for at in range(len(problem.best.nodes)):
-        for attribute in list(problem.draft().nodes[at].attribute):
-            draft = problem.draft()
-            node = draft.nodes[at]
+    """Drop attributes that equal their default: all at once, or those that can go."""
+    proto = problem.draft().proto
+    problem.together(
+        [
+            partial(_drop_attribute, at, attribute.name)
+            for at, node in enumerate(every_node(proto))
+            for attribute in node.attribute
+            if _is_default(proto, node, attribute)
+        ]
+    )
+
+
+def attributes_boldly(problem: Shrinking, draft: Draft) -> None:
+    """Drop all attributes that equal their default."""
+    for at, node in enumerate(every_node(draft.proto)):
+        for attribute in list(node.attribute):
             if _is_default(draft.proto, node, attribute):
-                kept = [each for each in node.attribute if each.name != attribute.name]
-                del node.attribute[:]
-                node.attribute.extend(kept)
-                problem.attempt(draft)
+                _drop_attribute(at, attribute.name, draft)
 
 
 def opset(problem: Shrinking) -> None:
     """Drop opset imports that no node needs; then the oldest opset and IR version that keep the fault."""
-    draft = problem.draft()
-    used = {node.domain for graph in graphs_of(draft.proto.graph) for node in graph.node}
-    kept = [each for each in draft.proto.opset_import if each.domain in used]
-    if kept and len(kept) < len(draft.proto.opset_import):
-        del draft.proto.opset_import[:]
-        draft.proto.opset_import.extend(kept)
-        problem.attempt(draft)
-    current = next((each.version for each in problem.best.model.proto.opset_import if not each.domain), 0)
-    for version in range(OLDEST_OPSET, current):
-        if any(problem.attempt(older) for older in _at_opset(problem, version)):
+    problem.together([_drop_imports])
+    for version in range(OLDEST_OPSET, _version(problem.best.model.proto)):
+        if any(problem.attempt(older) for older in _at_opset(problem.draft(), version)):
             break
-    for version in range(OLDEST_IR, problem.best.model.proto.ir_version):
+    for ir_version in _older_ir(problem.draft()):
         draft = problem.draft()
-        draft.proto.ir_version = version
+        draft.proto.ir_version = ir_version
         if problem.attempt(draft):
             break
 
 
+def opset_boldly(problem: Shrinking, draft: Draft) -> None:
+    """The oldest opset and IR version that the reference runs."""
+    _drop_imports(draft)
+    older = (each for version in range(OLDEST_OPSET, _version(draft.proto)) for each in _at_opset(draft, version))
+    for each in older:
+        if problem.runs(each):
+            draft.take(each)
+            break
+    for ir_version in _older_ir(draft):
+        other = Draft(draft.candidate())
+        other.proto.ir_version = ir_version
+        if problem.runs(other):
+            draft.take(other)
+            break
+
+
 def dtypes(problem: Shrinking) -> None:
-    """Plainer element types: other floats become float32, int64 becomes int32, all at once or one input at a time."""
-    changes: list[tuple[set[int], int]] = [
-        ({TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE}, TensorProto.FLOAT),
-        ({TensorProto.INT64}, TensorProto.INT32),
-    ]
-    for old, new in changes:
+    """Plainer element types: other floats become float32, int64 becomes int32, wherever they stand or where it goes.
+
+    First everywhere at once, then one input, weight or node (a Cast, constants, bodies) at a time.
+    """
+    for old, new in PLAINER:
         draft = problem.draft()
-        names = [name for name, tensor in {**draft.feeds, **draft.weights}.items() if tensor.elem_type in old]
-        if not names or problem.attempt(_retyped(draft, names, old, new)):
+        if not types_inside(draft) & old:
             continue
-        for name in names:
-            problem.attempt(_retyped(problem.draft(), [name], set(), new))
+        everywhere = problem.draft()
+        retype(everywhere, old, new)
+        if problem.attempt(everywhere):
+            continue
+        held = {**draft.feeds, **draft.weights}
+        edits: list[Edit] = [
+            partial(_retype_one, name, old, new) for name, tensor in held.items() if tensor.elem_type in old
+        ]
+        edits += [partial(_retype_node, at, old, new) for at in range(len(draft.nodes))]
+        for edit in edits:
+            draft = problem.draft()
+            edit(draft)
+            problem.attempt(draft)
 
 
 def names(problem: Shrinking) -> None:
-    """Short names for values; none for nodes, bodies and documentation."""
-    draft = problem.draft()
-    for node in draft.nodes:
-        node.ClearField("name")
-    draft.proto.ClearField("producer_name")
-    problem.attempt(draft)
-    draft = problem.draft()
-    draft.rename(_short_names(draft))
-    problem.attempt(draft)
+    """Short names for values; none for nodes, unless the failing runtime's message speaks of them."""
+    problem.together([partial(_drop_node_names, problem), _shorten])
 
 
-def _is_default(proto: ModelProto, node: onnx.NodeProto, attribute: AttributeProto) -> bool:
+def names_boldly(problem: Shrinking, draft: Draft) -> None:
+    """All of it."""
+    _drop_node_names(problem, draft)
+    _shorten(draft)
+
+
+def _drop_attribute(at: int, name: str, draft: Draft) -> None:
+    node = list(every_node(draft.proto))[at]
+    kept = [each for each in node.attribute if each.name != name]
+    del node.attribute[:]
+    node.attribute.extend(kept)
+
+
+def _is_default(proto: ModelProto, node: NodeProto, attribute: AttributeProto) -> bool:
     version = next((each.version for each in proto.opset_import if each.domain == node.domain), 1)
     try:
         schema = defs.get_schema(node.op_type, version, node.domain)
@@ -93,62 +134,85 @@ def _is_default(proto: ModelProto, node: onnx.NodeProto, attribute: AttributePro
     return bool(onnx.helper.get_attribute_value(known.default_value) == onnx.helper.get_attribute_value(attribute))
 
 
-def _at_opset(problem: Shrinking, version: int) -> Iterator[Draft]:
-    draft = problem.draft()
-    for each in draft.proto.opset_import:
-        if not each.domain:
-            each.version = version
+def _version(proto: ModelProto) -> int:
+    return next((each.version for each in proto.opset_import if not each.domain), 0)
+
+
+def _older_ir(draft: Draft) -> range:
+    return range(OLDEST_IR_WITH_WEIGHTS if draft.weights else OLDEST_IR, draft.proto.ir_version)
+
+
+def _drop_imports(draft: Draft) -> None:
+    used = {node.domain for node in every_node(draft.proto)}
+    kept = [each for each in draft.proto.opset_import if each.domain in used]
+    if kept:
+        del draft.proto.opset_import[:]
+        draft.proto.opset_import.extend(kept)
+
+
+def _at_opset(start: Draft, version: int) -> Iterator[Draft]:
+    """The draft at an older opset: as it is, with constant inputs as attributes, and by onnx's converter."""
+    draft, moved = at_version(start, version)
+    if moved:
+        plain = Draft(start.candidate())
+        for each in plain.proto.opset_import:
+            if not each.domain:
+                each.version = version
+        yield plain
     yield draft
     try:
-        converted = onnx.version_converter.convert_version(problem.best.model.with_weights_inside(), version)
+        converted = onnx.version_converter.convert_version(start.candidate().model.with_weights_inside(), version)
     except Exception:  # the converter raises whatever it likes for what it cannot convert
         return
-    draft = problem.draft()
-    nodes = list(converted.graph.node)
-    draft.order(nodes)
+    draft = Draft(start.candidate())
+    draft.order(converted.graph.node)
     draft.weights = {tensor.name: StoredTensor.from_proto(tensor) for tensor in converted.graph.initializer}
     del draft.proto.opset_import[:]
     draft.proto.opset_import.extend(converted.opset_import)
     yield draft
 
 
-def _retyped(draft: Draft, names: list[str], old: set[int], new: int) -> Draft:
-    dtype = onnx.helper.tensor_dtype_to_np_dtype(new)
-    for name in names:
-        held = draft.feeds if name in draft.feeds else draft.weights
-        array = held[name].array
-        if new == TensorProto.INT32:
-            limits = np.iinfo(np.int32)
-            array = np.clip(array, limits.min, limits.max)
-        held[name] = StoredTensor.from_array(array.astype(dtype))
-    for node in draft.nodes:
-        if node.op_type == "Cast":
-            for attribute in node.attribute:
-                if attribute.name == "to" and attribute.i in old:
-                    attribute.i = new
-    return draft
+def _retype_one(name: str, old: set[int], new: int, draft: Draft) -> None:
+    retype_input(draft, name, old, new)
 
 
-def _short_names(draft: Draft) -> dict[str, str]:
+def _retype_node(at: int, old: set[int], new: int, draft: Draft) -> None:
+    if at < len(draft.nodes):
+        retype_node(draft.nodes[at], old, new)
+
+
+def _drop_node_names(problem: Shrinking, draft: Draft) -> None:
+    named = [node for node in every_node(draft.proto) if node.name]
+    said = problem.message() if named and problem.signature.kind not in WRONG_VALUES else ""
+    for node in named:
+        if node.name not in said:
+            node.ClearField("name")
+    draft.proto.ClearField("producer_name")
+
+
+def _shorten(draft: Draft) -> None:
     """x, x1, ... for inputs, w for initializers, y for outputs, v for what is between; short originals stay."""
-    taken: set[str] = set()
+    inner: set[str] = set()
+    for body in every_graph(draft.proto):
+        if body is not draft.proto.graph:
+            inner.update(name for node in body.node for name in node.output)
+            inner.update(value.name for value in body.input)
+            inner.update(tensor.name for tensor in body.initializer)
+    taken: set[str] = set(inner)
     new: dict[str, str] = {}
-    produced = [name for node in draft.nodes for name in node.output if name]
     kinds = [("x", list(draft.feeds)), ("w", list(draft.weights))]
     kinds.append(("y", [value.name for value in draft.proto.graph.output]))
-    kinds.append(("v", produced))
-    everything = [name for _, each in kinds for name in each]
-    for name in everything:
-        if len(name) <= SHORT and _IDENTIFIER.fullmatch(name):
-            taken.add(name)
+    kinds.append(("v", [name for node in draft.nodes for name in node.output if name]))
+    short = [n for _, each in kinds for n in each if len(n) <= SHORT and _IDENTIFIER.fullmatch(n) and n not in inner]
+    taken.update(short)
     for letter, each in kinds:
         for name in each:
-            if name in taken or name in new:
+            if name in short or name in new:
                 continue
-            short = next(text for text in _numbered(letter) if text not in taken)
-            taken.add(short)
-            new[name] = short
-    return new
+            made = next(text for text in _numbered(letter) if text not in taken)
+            taken.add(made)
+            new[name] = made
+    draft.rename(new)
 
 
 def _numbered(letter: str) -> Iterator[str]:

@@ -43,13 +43,13 @@ def reorder(problem: Shrinking) -> None:
 
 def arrangements(nodes: list[NodeProto]) -> Iterator[list[NodeProto]]:
     """Orders within the topological freedom, the most telling first."""
-    chains = [_close_together(chain) for chain in _chains(nodes)]
-    if len(chains) <= CHAINS_PERMUTED:
-        orders = list(itertools.permutations(chains))
+    parts = [_close_together(chain) for chain in chains(nodes)]
+    if len(parts) <= CHAINS_PERMUTED:
+        orders = list(itertools.permutations(parts))
     else:
-        orders = [tuple(chains)]
-        for at, chain in enumerate(chains):
-            others = chains[:at] + chains[at + 1 :]
+        orders = [tuple(parts)]
+        for at, chain in enumerate(parts):
+            others = parts[:at] + parts[at + 1 :]
             orders += [(chain, *others), (*others, chain)]
     for order in orders:
         yield [node for chain in order for node in chain]
@@ -59,10 +59,10 @@ def arrangements(nodes: list[NodeProto]) -> Iterator[list[NodeProto]]:
             yield swapped
 
 
-def _chains(nodes: list[NodeProto]) -> list[list[NodeProto]]:
+def chains(nodes: list[NodeProto]) -> list[list[NodeProto]]:
     """Nodes that are joined by values, as lists in file order."""
     chain_of: dict[str, list[NodeProto]] = {}
-    chains: list[list[NodeProto]] = []
+    found: list[list[NodeProto]] = []
     for node in nodes:
         joined: list[list[NodeProto]] = []
         for name in read_names(node):
@@ -71,10 +71,10 @@ def _chains(nodes: list[NodeProto]) -> list[list[NodeProto]]:
                 joined.append(chain)
         merged = [member for chain in joined for member in chain] + [node]
         merged.sort(key=lambda member: next(at for at, other in enumerate(nodes) if other is member))
-        chains = [chain for chain in chains if not any(chain is other for other in joined)] + [merged]
+        found = [chain for chain in found if not any(chain is other for other in joined)] + [merged]
         for member in merged:
             chain_of.update(dict.fromkeys(member.output, merged))
-    return chains
+    return found
 
 
 def _close_together(chain: list[NodeProto]) -> list[NodeProto]:

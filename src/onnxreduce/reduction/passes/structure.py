@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from functools import partial
 
 from onnx import NodeProto, helper
 
+from onnxreduce.graph.draft import Draft
 from onnxreduce.graph.order import PLAIN, operator_rank
 from onnxreduce.graph.walk import read_names
 from onnxreduce.reduction.shrink import Shrinking
@@ -26,13 +28,29 @@ def outputs(problem: Shrinking) -> None:
 
 
 def bypass(problem: Shrinking) -> None:
-    """Let readers of a node read one of its inputs of the same shape and dtype; the node goes."""
+    """Let readers of a node read its inputs of the same shape and dtype; the node goes.
+
+    Outputs that have no such input become graph inputs.
+    """
     for at in reversed(range(len(problem.best.nodes))):
         if at >= len(problem.best.nodes):
             continue
-        node = problem.draft().nodes[at]
-        for output, name in itertools.product(node.output, read_names(node)):
-            if output and same_type(problem, output, name) and _bypassed(problem, at, output, name):
+        draft = problem.draft()
+        node = draft.nodes[at]
+        used = [name for name in node.output if name and (draft.readers(name) or draft.is_output(name))]
+        fitting = [[name for name in read_names(node) if same_type(problem, output, name)] for output in used]
+        choices = itertools.product(*(names or [""] for names in fitting))
+        if any(fitting):
+            any(_bypassed(problem, at, dict(zip(used, chosen, strict=True))) for chosen in choices)
+
+
+def merge(problem: Shrinking) -> None:
+    """Make one of two nodes in a row: the second reads what the first read, or the first writes what it wrote."""
+    for at in reversed(range(len(problem.best.nodes))):
+        if at >= len(problem.best.nodes):
+            continue
+        for draft in _merged(problem, at):
+            if problem.attempt(draft):
                 break
 
 
@@ -51,15 +69,15 @@ def fold(problem: Shrinking) -> None:
 
 
 def simplify(problem: Shrinking) -> None:
-    """Replace a node by a plainer operator on some of its inputs."""
+    """Replace operators by plainer ones on some of their inputs: all at once, then one by one."""
+    plainest = [next(_plainer(problem, node), None) for node in problem.draft().nodes]
+    problem.together([partial(_put, made) for made in plainest if made is not None])
     for at in range(len(problem.best.nodes)):
         if at >= len(problem.best.nodes):
             return
         for made in _plainer(problem, problem.draft().nodes[at]):
             draft = problem.draft()
-            nodes = draft.nodes
-            nodes[at] = made
-            draft.order(nodes)
+            _put(made, draft)
             if problem.attempt(draft):
                 break
 
@@ -73,18 +91,53 @@ def same_type(problem: Shrinking, left: str, right: str, *, shape: bool = True) 
     return not shape or first.shape == second.shape
 
 
-def _bypassed(problem: Shrinking, at: int, output: str, name: str) -> bool:
+def _bypassed(problem: Shrinking, at: int, instead: dict[str, str]) -> bool:
+    """Without the node, each of its outputs replaced by another value, or promoted where there is none."""
     draft = problem.draft()
     draft.drop(draft.nodes[at])
     produced = {value for node in draft.nodes for value in node.output}
-    if draft.is_output(output):
-        if name not in produced or draft.is_output(name):
-            return False
-        for value in draft.proto.graph.output:
-            if value.name == output:
+    for output, name in instead.items():
+        for value in [value for value in draft.proto.graph.output if value.name == output]:
+            if name in produced and not draft.is_output(name):
                 value.name = name
-    draft.read_instead(output, name)
+            else:
+                draft.proto.graph.output.remove(value)
+        if name:
+            draft.read_instead(output, name)
+        elif draft.readers(output):
+            if output not in problem.values:
+                return False
+            draft.promote(output, problem.values[output])
     return problem.attempt(draft)
+
+
+def _merged(problem: Shrinking, at: int) -> Iterator[Draft]:
+    """Drafts where a node and the one that alone feeds it have become one."""
+    draft = problem.draft()
+    node = draft.nodes[at]
+    writer = {name: first for first, other in enumerate(draft.nodes) for name in other.output if name}
+    for value in dict.fromkeys(name for name in node.input if name in writer):
+        first = draft.nodes[writer[value]]
+        if len(draft.readers(value)) > 1 or draft.is_output(value):
+            continue
+        for name in read_names(first):
+            other = problem.draft()
+            other.read_instead(value, name)
+            yield other
+        if len([name for name in node.output if name]) == 1:
+            other = problem.draft()
+            other.drop(other.nodes[at])
+            writing = other.nodes[writer[value]]
+            for position, name in enumerate(writing.output):
+                if name == value:
+                    writing.output[position] = next(name for name in node.output if name)
+            yield other
+
+
+def _put(made: NodeProto, draft: Draft) -> None:
+    """Put a node in the place of the one that writes the same value."""
+    nodes = [made if set(made.output) & set(node.output) else node for node in draft.nodes]
+    draft.order(nodes)
 
 
 def _plainer(problem: Shrinking, node: NodeProto) -> Iterator[NodeProto]:
@@ -99,7 +152,7 @@ def _plainer(problem: Shrinking, node: NodeProto) -> Iterator[NodeProto]:
     fitting = [name for name in read_names(node) if same_type(problem, named[0], name, shape=False)]
     fitting.sort(key=lambda name: not same_type(problem, named[0], name))
     for op_type in PLAIN:
-        if operator_rank(op_type) >= rank and not (len(fitting) > 1 and op_type in UNARY):
+        if operator_rank(op_type) >= rank and not (len(fitting) > 1 and op_type == UNARY[0]):
             continue
         if op_type in UNARY:
             for name in fitting:
