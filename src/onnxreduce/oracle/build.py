@@ -21,7 +21,7 @@ class Setup:
     """Where runtimes run. `ort_web`: a version, or the folder of a local build, in place of the oracle's own version.
 
     `browser`: a path or chrome, msedge, chromium. `adapter`: auto, hardware or software. `report` gets a line for
-    each thing that takes long, such as a download.
+    each thing that takes long, such as a download. `memory`: MiB that a native runtime's process may hold.
     """
 
     ort_web: str | None = None
@@ -29,6 +29,7 @@ class Setup:
     adapter: str = "auto"
     headed: bool = False
     report: Callable[[str], None] | None = None
+    memory: int | None = None
 
 
 class BuiltOracle(DifferentialOracle):
@@ -80,9 +81,10 @@ class _Makers:
         if target.runtime == "ort-web":
             runtime = self._ort_web(target)
         elif target.runtime == "ort":
+            from onnxreduce.runtimes.environments import python_for
             from onnxreduce.runtimes.python_ort import PythonOrt
 
-            runtime = PythonOrt(target)
+            runtime = PythonOrt(target, python_for(target, self.setup.report), self.setup.memory)
         else:
             raise BadInputError(f"unknown runtime {target.runtime!r} in target {target}; known: {', '.join(RUNTIMES)}")
         return runtime

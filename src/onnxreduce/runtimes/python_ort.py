@@ -1,299 +1,182 @@
-"""Python ONNX Runtime in a child process, which may crash, hang or be killed without taking the search with it."""
+"""Python ONNX Runtime in a child process: the installed one, or one of any version in an environment of its own."""
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import queue
-import shutil
-import signal
-import subprocess
 import sys
-import tempfile
-import threading
-import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
-import onnx
-import psutil
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 from onnxreduce.errors import BadInputError, SetupError
-from onnxreduce.graph.tensors import Blob, StoredTensor
-from onnxreduce.graph.weights import external_location
-from onnxreduce.runtimes.base import RunRequest, RunResult, Status
+from onnxreduce.runtimes.child import ChildRuntime, megabytes, stored_output
+from onnxreduce.runtimes.environments import Plugin
+from onnxreduce.runtimes.swiftshader import software_vulkan
 from onnxreduce.runtimes.target import Target
 
+__all__ = ["PythonOrt", "stored_output"]
+
+PLUGIN = "plugin"
+CPU = "CPUExecutionProvider"
+
 _WORKER = Path(__file__).with_name("ort_worker.py")
-_START_SECONDS = 120.0
-_LOOK_SECONDS = 0.5
 _PROVIDERS = {
-    "cpu": "CPUExecutionProvider",
+    "cpu": CPU,
     "cuda": "CUDAExecutionProvider",
     "coreml": "CoreMLExecutionProvider",
     "dml": "DmlExecutionProvider",
     "openvino": "OpenVINOExecutionProvider",
+    "qnn": "QNNExecutionProvider",
     "tensorrt": "TensorrtExecutionProvider",
     "webgpu": "WebGpuExecutionProvider",
     "xnnpack": "XnnpackExecutionProvider",
 }
-_LEVELS = ("disabled", "basic", "extended", "all")
-_OPTIONS = ("level", "threads", "disabled_optimizers")
+_LEVELS = ("disabled", "basic", "extended", "layout", "all")
+_ADAPTERS = ("auto", "hardware", "software")
+_OPTIONS = ("level", "threads", "disabled_optimizers", "memory")
+_PLUGIN_OPTIONS = ("library", "ep_name", "device", "adapter")
 
 
-class PythonOrt:
-    """The `ort/...` targets: `level=` and `disabled_optimizers=` and `threads=` are understood as options."""
+class PythonOrt(ChildRuntime):
+    """The `ort/...` targets.
 
-    def __init__(self, target: Target, python: str = sys.executable) -> None:
-        self.target = target
+    Options: `level`, `threads`, `disabled_optimizers`, `memory` (MiB); for a plugin provider `library` (a file or a
+    Python module), `ep_name` and `device` where there are several, `adapter`. All others go to the provider.
+    """
+
+    name = "Python onnxruntime"
+
+    def __init__(self, target: Target, python: str = sys.executable, memory: int | None = None) -> None:
+        self._provider = _PROVIDERS.get(target.provider or "cpu", target.provider or CPU)
+        self._settings = _settings(target, self._provider)
+        self._plugin = _plugin(target)
+        self._adapter = _word(target, "adapter", _ADAPTERS, "auto")
+        self._software = self._adapter == "software"
         self._python = python
-        provider = target.provider or "cpu"
-        self._provider = _PROVIDERS.get(provider, provider)
-        self._settings = _settings(target)
-        self._child: subprocess.Popen[str] | None = None
-        self._stderr: IO[bytes] | None = None
-        self._answers: queue.Queue[str | None] = queue.Queue()
-        self._spool = Path(tempfile.mkdtemp(prefix="onnxreduce-ort-"))
-        self._hello: dict[str, Any] = {}
-        self._exit = 0
-
-    def run(self, request: RunRequest, *, timeout: float, fresh: bool = False) -> RunResult:
-        """Run a model once; `fresh` starts a new process. See `Runtime.run`."""
-        folder = Path(tempfile.mkdtemp(dir=self._spool))
-        try:
-            return self.run_into(request, folder, timeout=timeout, fresh=fresh)[0]
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
-
-    def run_into(
-        self, request: RunRequest, folder: Path, *, timeout: float, fresh: bool = False, load: bool = True
-    ) -> tuple[RunResult, list[dict[str, Any]]]:
-        """Run a model and leave its outputs as files in `folder`; returns the descriptions beside the result.
-
-        With `load` false the result holds no arrays, so that nothing large is held in memory.
-        """
-        if fresh:
-            self._stop()
-        self._start()
-        cpu = "CPUExecutionProvider"
-        model = folder / "model.onnx"
-        model.write_bytes(request.model)
-        job = {
-            "model": str(model),
-            "feeds": {name: self._describe(tensor) for name, tensor in request.feeds.items()},
-            "external": self._external(request),
-            "outputs": list(request.outputs),
-            "folder": str(folder),
-            "providers": [self._provider] if self._provider == cpu else [self._provider, cpu],
-            **self._settings,
-        }
-        file = folder / "job.json"
-        file.write_text(json.dumps(job), "utf-8")
-        answer = self._ask(file, timeout)
-        if isinstance(answer, Status):
-            text = "no answer in time" if answer is Status.HANG else self._last_words()
-            return RunResult(answer, message=text, seconds_run=timeout if answer is Status.HANG else 0.0), []
-        if answer["status"] in ("no provider", "answer"):
-            what = self._provider if answer["status"] == "no provider" else "the outputs cannot be written"
-            raise SetupError(f"{self.target}: {what}: {answer['message']}")
-        seconds = answer["seconds"]
-        if answer["status"] != "ok":
-            status = Status.CREATE_ERROR if answer["status"] == "create" else Status.RUN_ERROR
-            return RunResult(status, message=answer["message"], seconds_create=seconds[0]), []
-        outputs = {o["name"]: _array(o) for o in answer["outputs"] if "elem_type" in o} if load else {}
-        return RunResult(Status.OK, outputs, "", seconds[0], seconds[1]), answer["outputs"]
+        super().__init__(target, megabytes(target) or memory)
 
     def describe(self) -> Mapping[str, str]:
-        """Runtime, version and provider."""
+        """Runtime, version, provider and, of plugins, library and device."""
         self._start()
-        return {"runtime": "onnxruntime (Python)", "version": self._hello["version"], "provider": self._provider}
+        facts = {
+            "runtime": "onnxruntime (Python)",
+            "version": self._hello["version"],
+            "provider": self._provider,
+            "python": self._hello.get("python", ""),
+            "library": self._hello.get("library", ""),
+            "device": self._hello.get("device", ""),
+            "adapter_software": "yes" if self._plugin and self._software else "",
+        }
+        return {key: value for key, value in facts.items() if value}
 
-    def close(self) -> None:
-        """End the child process and remove its files."""
-        self._stop()
-        shutil.rmtree(self._spool, ignore_errors=True)
+    def _command(self) -> list[str]:
+        asked: dict[str, Any] = {"provider": self._provider, "memory": self._memory, **self._job()}
+        if self._provider != CPU:
+            anchor = self._spool / "anchor.onnx"
+            anchor.write_bytes(_anchor())
+            asked["anchor"] = str(anchor)
+        if self._plugin is not None:
+            asked["plugin"] = {
+                "module": self._plugin.module,
+                "file": str(self._plugin.file) if self._plugin.file else None,
+                "ep_name": self.target.options.get("ep_name"),
+                "device": int(self.target.options.get("device", "0")),
+            }
+        return [self._python, str(_WORKER), json.dumps(asked)]
+
+    def _environment(self) -> Mapping[str, str]:
+        return software_vulkan(self._spool) if self._plugin is not None and self._software else {}
 
     def _start(self) -> None:
-        if self._child is not None and self._child.poll() is None:
-            return
-        self._stop()
-        self._exit = 0
-        self._stderr = (self._spool / "stderr.txt").open("wb")
-        self._child = subprocess.Popen(
-            [self._python, str(_WORKER)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._stderr,
-            text=True,
-            encoding="utf-8",
-            start_new_session=True,
-        )
-        self._answers = queue.Queue()
-        threading.Thread(target=_pump, args=(self._child, self._answers), daemon=True).start()
-        hello = self._next(_START_SECONDS)
-        if isinstance(hello, Status):
-            words = self._last_words()
-            raise SetupError(f"Python onnxruntime does not start: {words or 'no answer'}; try: pip install onnxruntime")
-        self._hello = hello
-        if self._provider not in hello["providers"]:
-            self._stop()
+        try:
+            super()._start()
+        except _NoDeviceError:
+            if self._adapter != "auto" or self._software or not software_vulkan(self._spool):
+                raise
+            self._software = True
+            super()._start()
+
+    def _accept(self, hello: Mapping[str, Any]) -> None:
+        if hello.get("no_device"):
+            advice = "" if self._software else "; adapter=software takes one in software where a Chromium is installed"
+            raise _NoDeviceError(f"{self.target}: {hello['no_device']}{advice}")
+        if hello.get("error"):
+            text = " ".join(str(hello["error"]).split())
+            if self._plugin is not None and text.endswith(f"No module named '{self._plugin.module}'"):
+                text += f"; try: pip install {self._plugin.package}, or ort@VERSION/plugin for an environment of its own"
+            raise SetupError(f"{self.target}: {text}")
+        if self._plugin is None and self._provider not in hello["providers"]:
+            advice = " (as a plugin: ort/plugin?library=onnxruntime_ep_webgpu)" if "WebGpu" in self._provider else ""
             raise SetupError(
                 f"{self.target}: the installed onnxruntime {hello['version']} has no {self._provider}, "
-                f"only {', '.join(hello['providers'])}"
+                f"only {', '.join(hello['providers'])}{advice}"
             )
+        self._provider = hello.get("provider", self._provider)
 
-    def _stop(self) -> None:
-        """End the child with all that it started, whether it still lives or has died before them."""
-        child, self._child = self._child, None
-        if child is None:
-            return
-        family: list[psutil.Process] = []
-        with contextlib.suppress(psutil.Error):
-            family = psutil.Process(child.pid).children(recursive=True)
-        if os.name == "posix":
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(child.pid, signal.SIGKILL)
-        child.kill()
-        for process in family:
-            with contextlib.suppress(psutil.Error):
-                process.kill()
-        child.wait()
-        for stream in (child.stdin, child.stdout, self._stderr):
-            with contextlib.suppress(OSError):
-                if stream:
-                    stream.close()
+    def _job(self) -> dict[str, Any]:
+        return self._settings
 
-    def _ask(self, job: Path, timeout: float) -> dict[str, Any] | Status:
-        assert self._child is not None and self._child.stdin is not None
-        try:
-            self._child.stdin.write(json.dumps(str(job)) + "\n")
-            self._child.stdin.flush()
-        except OSError:  # it died since the last answer
-            self._answers.put(None)
-        return self._next(timeout)
-
-    def _next(self, timeout: float) -> dict[str, Any] | Status:
-        line = self._line(timeout)
-        if line is Status.HANG:
-            self._stop()
-            return Status.HANG
-        if not isinstance(line, str):
-            self._exit = self._child.wait() if self._child else 0
-            self._stop()
-            return Status.DEAD
-        answer: dict[str, Any] = json.loads(line)
-        return answer
-
-    def _line(self, timeout: float) -> str | Status | None:
-        """The next line; None when the child is dead, which shows late where its own children hold the pipe."""
-        end = time.monotonic() + timeout
-        while True:
-            dead = self._child is None or self._child.poll() is not None
-            left = end - time.monotonic()
-            try:
-                return self._answers.get(timeout=max(min(left, _LOOK_SECONDS), 0))
-            except queue.Empty:
-                if dead:
-                    return None
-                if left <= 0:
-                    return Status.HANG
-
-    def _last_words(self) -> str:
-        """How a dead child ended: by which signal, and the last line that it wrote."""
-        text = (self._spool / "stderr.txt").read_text("utf-8", "replace").strip()
-        said = text.splitlines()[-1] if text else "it ended without a word"
-        if self._exit >= 0:
-            return said
-        try:
-            name = signal.Signals(-self._exit).name
-        except ValueError:
-            name = f"signal {-self._exit}"
-        return f"{name}{', perhaps for want of memory' if name == 'SIGKILL' else ''}: {said}"
-
-    def _external(self, request: RunRequest) -> dict[str, Any]:
-        if not request.external:
-            return {}
-        proto = onnx.load_model_from_string(request.model)
-        described: dict[str, Any] = {}
-        for tensor in proto.graph.initializer:
-            location = external_location(tensor)
-            if location is not None:
-                stored = StoredTensor(tensor.data_type, tuple(tensor.dims), request.external[location])
-                described[tensor.name] = self._describe(stored)
-        return described
-
-    def _describe(self, tensor: StoredTensor) -> dict[str, Any]:
-        if tensor.elem_type == TensorProto.STRING:
-            return {"model": str(self._model_of(tensor))}
-        path, offset = self._file_of(tensor.blob)
-        return {
-            "path": str(path),
-            "offset": offset,
-            "length": tensor.blob.length,
-            "elem_type": tensor.elem_type,
-            "shape": list(tensor.shape),
-        }
-
-    def _model_of(self, tensor: StoredTensor) -> Path:
-        """The file of a model that gives the strings of a tensor."""
-        path = self._spool / f"{tensor.blob.digest}-{'x'.join(map(str, tensor.shape))}.onnx"
-        if not path.exists():
-            output = helper.make_tensor_value_info("strings", TensorProto.STRING, tensor.shape)
-            node = helper.make_node("Identity", ["value"], ["strings"])
-            graph = helper.make_graph([node], "strings", [], [output], [tensor.to_proto("value")])
-            model = helper.make_model(graph, ir_version=7, opset_imports=[helper.make_opsetid("", 13)])
-            path.write_bytes(model.SerializeToString())
-        return path
-
-    def _file_of(self, blob: Blob) -> tuple[Path, int]:
-        if blob.path is not None:
-            return blob.path, blob.offset
-        path = self._spool / blob.digest
-        if not path.exists():
-            path.write_bytes(blob.view())
-        return path, 0
+    def _advice(self) -> str:
+        return "; try: pip install onnxruntime" if self._python == sys.executable else ""
 
 
-def stored_output(output: Mapping[str, Any], blob: Blob | None = None) -> StoredTensor:
-    """An output described by the worker as a tensor by reference to its file (or to `blob`, its moved content)."""
-    if "strings" in output:
-        return StoredTensor.from_array(np.array(output["strings"], dtype=object).reshape(output["shape"]))
-    return StoredTensor(output["elem_type"], tuple(output["shape"]), blob or Blob.from_file(Path(output["path"])))
+class _NoDeviceError(SetupError):
+    """A plugin found no device."""
 
 
-def _array(output: Mapping[str, Any]) -> np.ndarray:
-    if "strings" in output:
-        return np.array(output["strings"], dtype=object).reshape(output["shape"])
-    data = Path(output["path"]).read_bytes()
-    return StoredTensor(output["elem_type"], tuple(output["shape"]), Blob("", len(data), data=data)).array
-
-
-def _settings(target: Target) -> dict[str, Any]:
+def _settings(target: Target, provider: str) -> dict[str, Any]:
     """What a target's options ask of the worker. Raises BadInputError for what is not understood."""
-    unknown = set(target.options) - set(_OPTIONS)
-    if unknown:
-        raise BadInputError(f"{target}: unknown option {', '.join(sorted(unknown))}; known: {', '.join(_OPTIONS)}")
-    level = target.options.get("level", "all")
-    if level not in _LEVELS:
-        raise BadInputError(f"{target}: level is one of {', '.join(_LEVELS)}")
+    own = (*_OPTIONS, *(_PLUGIN_OPTIONS if target.provider == PLUGIN else ()))
+    given = {key: value for key, value in target.options.items() if key not in own}
+    if given and provider == CPU:
+        raise BadInputError(f"{target}: unknown option {', '.join(sorted(given))}; known: {', '.join(own)}")
     threads = target.options.get("threads", "0")
     if not (threads.isascii() and threads.isdigit()):
         raise BadInputError(f"{target}: threads is a number, 0 for as many as there are cores")
-    config: dict[str, str] = {}
-    if "disabled_optimizers" in target.options:
-        disabled = target.options["disabled_optimizers"].replace(",", ";")
-        config["optimization.disable_specified_optimizers"] = disabled
-    return {"level": level, "threads": int(threads), "config": config}
+    disabled = target.options.get("disabled_optimizers", "").replace(",", ";")
+    return {
+        "provider": provider,
+        "provider_options": given,
+        "level": _word(target, "level", _LEVELS, "all"),
+        "threads": int(threads),
+        "disabled_optimizers": [name for name in disabled.split(";") if name],
+    }
 
 
-def _pump(child: subprocess.Popen[str], answers: queue.Queue[str | None]) -> None:
-    assert child.stdout is not None
-    with contextlib.suppress(OSError, ValueError):
-        for line in child.stdout:
-            if line.endswith("\n"):  # half a line is what a process leaves that dies while it answers
-                answers.put(line)
-    answers.put(None)
+def _plugin(target: Target) -> Plugin | None:
+    if target.provider != PLUGIN:
+        return None
+    if "library" not in target.options:
+        raise BadInputError(f"{target}: a plugin needs library=, such as library=onnxruntime_ep_webgpu, or a file")
+    if not target.options.get("device", "0").isdecimal():
+        raise BadInputError(f"{target}: device is the number of one of the plugin's devices, from 0")
+    return Plugin.parse(target.options["library"])
+
+
+def _word(target: Target, key: str, allowed: tuple[str, ...], default: str) -> str:
+    value = target.options.get(key, default)
+    if value not in allowed:
+        raise BadInputError(f"{target}: {key} is one of {', '.join(allowed)}")
+    return value
+
+
+def _anchor() -> bytes:
+    """A model of three usual operators: a provider that runs none of them does not run at all."""
+    kind = TensorProto.FLOAT
+    graph = helper.make_graph(
+        [
+            helper.make_node("MatMul", ["x", "w"], ["a"]),
+            helper.make_node("Mul", ["a", "a"], ["b"]),
+            helper.make_node("Relu", ["b"], ["y"]),
+        ],
+        "anchor",
+        [helper.make_tensor_value_info("x", kind, [2, 2])],
+        [helper.make_tensor_value_info("y", kind, [2, 2])],
+        [numpy_helper.from_array(np.eye(2, dtype=np.float32), "w")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=7)
+    content: bytes = model.SerializeToString()
+    return content

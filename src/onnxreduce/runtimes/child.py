@@ -1,0 +1,305 @@
+"""A runtime in a child process, which may crash, hang or be killed without taking the search with it.
+
+The child runs a worker script: one line in (a JSON string: the path of a job, itself a JSON file), one JSON line out,
+the first of which tells what it is. Tensors travel as files.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import onnx
+import psutil
+from onnx import TensorProto, helper
+
+from onnxreduce.errors import BadInputError, SetupError
+from onnxreduce.graph.tensors import Blob, StoredTensor
+from onnxreduce.graph.weights import external_location
+from onnxreduce.runtimes.base import RunRequest, RunResult, Status
+from onnxreduce.runtimes.target import Target
+
+_START_SECONDS = 120.0
+_LOOK_SECONDS = 0.5
+_NO_MEMORY = re.compile(r"bad_alloc|bad allocation|MemoryError|[Ff]ailed to allocate|[Cc]annot allocate|out of memory")
+
+
+class ChildRuntime:
+    """Starts a worker when it is first needed, feeds it jobs, and kills it with all that it started.
+
+    `memory` limits what the child may hold, in MiB; a run that needs more is reported as DEAD, out of memory.
+    """
+
+    name = "the runtime"
+
+    def __init__(self, target: Target, memory: int | None = None) -> None:
+        self.target = target
+        self._memory = memory
+        self._child: subprocess.Popen[str] | None = None
+        self._stderr: IO[bytes] | None = None
+        self._answers: queue.Queue[str | None] = queue.Queue()
+        self._spool = Path(tempfile.mkdtemp(prefix="onnxreduce-child-"))
+        self._hello: dict[str, Any] = {}
+        self._exit = 0
+
+    def run(self, request: RunRequest, *, timeout: float, fresh: bool = False) -> RunResult:
+        """Run a model once; `fresh` starts a new process. See `Runtime.run`."""
+        folder = Path(tempfile.mkdtemp(dir=self._spool))
+        try:
+            return self.run_into(request, folder, timeout=timeout, fresh=fresh)[0]
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def run_into(
+        self, request: RunRequest, folder: Path, *, timeout: float, fresh: bool = False, load: bool = True
+    ) -> tuple[RunResult, list[dict[str, Any]]]:
+        """Run a model and leave its outputs as files in `folder`; returns the descriptions beside the result.
+
+        With `load` false the result holds no arrays, so that nothing large is held in memory.
+        """
+        if fresh:
+            self._stop()
+        self._start()
+        model = folder / "model.onnx"
+        model.write_bytes(request.model)
+        job = {
+            "model": str(model),
+            "feeds": {name: self._describe(tensor) for name, tensor in request.feeds.items()},
+            "external": self._external(request),
+            "outputs": list(request.outputs),
+            "folder": str(folder),
+            **self._job(),
+        }
+        file = folder / "job.json"
+        file.write_text(json.dumps(job), "utf-8")
+        answer = self._ask(file, timeout)
+        if isinstance(answer, Status):
+            text = "no answer in time" if answer is Status.HANG else self._last_words()
+            return RunResult(answer, message=text, seconds_run=timeout if answer is Status.HANG else 0.0), []
+        if answer["status"] in ("setup", "answer"):
+            what = "" if answer["status"] == "setup" else "the outputs cannot be written: "
+            raise SetupError(f"{self.target}: {what}{answer['message']}")
+        seconds = answer["seconds"]
+        if answer["status"] != "ok":
+            if self._memory is not None and _NO_MEMORY.search(answer["message"]):
+                self._stop()
+                return RunResult(Status.DEAD, message=self._no_memory(answer["message"])), []
+            status = Status.CREATE_ERROR if answer["status"] == "create" else Status.RUN_ERROR
+            return RunResult(status, message=answer["message"], seconds_create=seconds[0]), []
+        outputs = {o["name"]: _array(o) for o in answer["outputs"] if "elem_type" in o} if load else {}
+        return RunResult(Status.OK, outputs, "", seconds[0], seconds[1]), answer["outputs"]
+
+    def close(self) -> None:
+        """End the child process and remove its files."""
+        self._stop()
+        shutil.rmtree(self._spool, ignore_errors=True)
+
+    def _command(self) -> list[str]:
+        """What starts the worker."""
+        raise NotImplementedError
+
+    def _environment(self) -> Mapping[str, str]:
+        """Variables of the worker beside our own."""
+        return {}
+
+    def _accept(self, hello: Mapping[str, Any]) -> None:
+        """Raise SetupError where the worker that says this cannot serve the target."""
+
+    def _job(self) -> dict[str, Any]:
+        """What a job holds beside model, tensors and outputs."""
+        return {}
+
+    def _advice(self) -> str:
+        """What to do when the worker does not start."""
+        return ""
+
+    def _start(self) -> None:
+        if self._child is not None and self._child.poll() is None:
+            return
+        self._stop()
+        self._exit = 0
+        self._stderr = (self._spool / "stderr.txt").open("wb")
+        self._child = subprocess.Popen(
+            self._command(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._stderr,
+            text=True,
+            encoding="utf-8",
+            env={**os.environ, **self._environment()},
+            start_new_session=True,
+        )
+        self._answers = queue.Queue()
+        threading.Thread(target=_pump, args=(self._child, self._answers), daemon=True).start()
+        hello = self._next(_START_SECONDS)
+        if isinstance(hello, Status):
+            words = self._last_words()
+            raise SetupError(f"{self.name} does not start: {words or 'no answer'}{self._advice()}")
+        self._hello = hello
+        try:
+            self._accept(hello)
+        except BaseException:
+            self._stop()
+            raise
+
+    def _stop(self) -> None:
+        """End the child with all that it started, whether it still lives or has died before them."""
+        child, self._child = self._child, None
+        if child is None:
+            return
+        family: list[psutil.Process] = []
+        with contextlib.suppress(psutil.Error):
+            family = psutil.Process(child.pid).children(recursive=True)
+        if os.name == "posix":
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(child.pid, signal.SIGKILL)
+        child.kill()
+        for process in family:
+            with contextlib.suppress(psutil.Error):
+                process.kill()
+        child.wait()
+        for stream in (child.stdin, child.stdout, self._stderr):
+            with contextlib.suppress(OSError):
+                if stream:
+                    stream.close()
+
+    def _ask(self, job: Path, timeout: float) -> dict[str, Any] | Status:
+        assert self._child is not None and self._child.stdin is not None
+        try:
+            self._child.stdin.write(json.dumps(str(job)) + "\n")
+            self._child.stdin.flush()
+        except OSError:  # it died since the last answer
+            self._answers.put(None)
+        return self._next(timeout)
+
+    def _next(self, timeout: float) -> dict[str, Any] | Status:
+        line = self._line(timeout)
+        if line is Status.HANG:
+            self._stop()
+            return Status.HANG
+        if not isinstance(line, str):
+            self._exit = self._child.wait() if self._child else 0
+            self._stop()
+            return Status.DEAD
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def _line(self, timeout: float) -> str | Status | None:
+        """The next line; None when the child is dead, which shows late where its own children hold the pipe."""
+        end = time.monotonic() + timeout
+        while True:
+            dead = self._child is None or self._child.poll() is not None
+            left = end - time.monotonic()
+            try:
+                return self._answers.get(timeout=max(min(left, _LOOK_SECONDS), 0))
+            except queue.Empty:
+                if dead:
+                    return None
+                if left <= 0:
+                    return Status.HANG
+
+    def _last_words(self) -> str:
+        """How a dead child ended: by which signal, and the last line that it wrote."""
+        text = (self._spool / "stderr.txt").read_text("utf-8", "replace").strip()
+        said = text.splitlines()[-1] if text else "it ended without a word"
+        if self._memory is not None and _NO_MEMORY.search(said):
+            return self._no_memory(said)
+        if self._exit >= 0:
+            return said
+        try:
+            name = signal.Signals(-self._exit).name
+        except ValueError:
+            name = f"signal {-self._exit}"
+        return f"{name}{', perhaps for want of memory' if name == 'SIGKILL' else ''}: {said}"
+
+    def _external(self, request: RunRequest) -> dict[str, Any]:
+        if not request.external:
+            return {}
+        proto = onnx.load_model_from_string(request.model)
+        described: dict[str, Any] = {}
+        for tensor in proto.graph.initializer:
+            location = external_location(tensor)
+            if location is not None:
+                stored = StoredTensor(tensor.data_type, tuple(tensor.dims), request.external[location])
+                described[tensor.name] = self._describe(stored)
+        return described
+
+    def _describe(self, tensor: StoredTensor) -> dict[str, Any]:
+        if tensor.elem_type == TensorProto.STRING:
+            return {"model": str(self._model_of(tensor))}
+        path, offset = self._file_of(tensor.blob)
+        return {
+            "path": str(path),
+            "offset": offset,
+            "length": tensor.blob.length,
+            "elem_type": tensor.elem_type,
+            "shape": list(tensor.shape),
+        }
+
+    def _model_of(self, tensor: StoredTensor) -> Path:
+        """The file of a model that gives the strings of a tensor."""
+        path = self._spool / f"{tensor.blob.digest}-{'x'.join(map(str, tensor.shape))}.onnx"
+        if not path.exists():
+            output = helper.make_tensor_value_info("strings", TensorProto.STRING, tensor.shape)
+            node = helper.make_node("Identity", ["value"], ["strings"])
+            graph = helper.make_graph([node], "strings", [], [output], [tensor.to_proto("value")])
+            model = helper.make_model(graph, ir_version=7, opset_imports=[helper.make_opsetid("", 13)])
+            path.write_bytes(model.SerializeToString())
+        return path
+
+    def _file_of(self, blob: Blob) -> tuple[Path, int]:
+        if blob.path is not None:
+            return blob.path, blob.offset
+        path = self._spool / blob.digest
+        if not path.exists():
+            path.write_bytes(blob.view())
+        return path, 0
+
+    def _no_memory(self, said: str) -> str:
+        return f"out of memory (limit {self._memory} MiB): {' '.join(said.split())}"
+
+
+def megabytes(target: Target) -> int | None:
+    """The limit that a target sets by `memory=MIB`; raises BadInputError when it is no number."""
+    text = target.options.get("memory")
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit() and int(text)):
+        raise BadInputError(f"{target}: memory is a number of MiB above 0")
+    return int(text)
+
+
+def stored_output(output: Mapping[str, Any], blob: Blob | None = None) -> StoredTensor:
+    """An output described by the worker as a tensor by reference to its file (or to `blob`, its moved content)."""
+    if "strings" in output:
+        return StoredTensor.from_array(np.array(output["strings"], dtype=object).reshape(output["shape"]))
+    return StoredTensor(output["elem_type"], tuple(output["shape"]), blob or Blob.from_file(Path(output["path"])))
+
+
+def _array(output: Mapping[str, Any]) -> np.ndarray:
+    if "strings" in output:
+        return np.array(output["strings"], dtype=object).reshape(output["shape"])
+    data = Path(output["path"]).read_bytes()
+    return StoredTensor(output["elem_type"], tuple(output["shape"]), Blob("", len(data), data=data)).array
+
+
+def _pump(child: subprocess.Popen[str], answers: queue.Queue[str | None]) -> None:
+    assert child.stdout is not None
+    with contextlib.suppress(OSError, ValueError):
+        for line in child.stdout:
+            if line.endswith("\n"):  # half a line is what a process leaves that dies while it answers
+                answers.put(line)
+    answers.put(None)
