@@ -13,7 +13,7 @@ from onnxreduce.oracle.spec import OracleSpec
 from onnxreduce.runtimes.base import Runtime
 from onnxreduce.runtimes.target import Target
 
-RUNTIMES = ("ort-web", "ort")
+RUNTIMES = ("ort-web", "ort", "onnx-reference")
 
 
 @dataclass(frozen=True)
@@ -85,6 +85,10 @@ class _Makers:
             from onnxreduce.runtimes.python_ort import PythonOrt
 
             runtime = PythonOrt(target, python_for(target, self.setup.report), self.setup.memory)
+        elif target.runtime == "onnx-reference":
+            from onnxreduce.runtimes.reference import Reference
+
+            runtime = Reference(target, self.setup.memory)
         else:
             raise BadInputError(f"unknown runtime {target.runtime!r} in target {target}; known: {', '.join(RUNTIMES)}")
         return runtime

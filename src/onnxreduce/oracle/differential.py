@@ -29,7 +29,14 @@ _KINDS = {
     Status.LOST_DEVICE: Kind.LOST_DEVICE,
     Status.DEAD: Kind.DEAD,
 }
-_TOO_OLD = ("unsupported model ir version", "unsupported model ir_version", "is under development and support for this")
+_TOO_OLD = (
+    "unsupported model ir version",
+    "unsupported model ir_version",
+    "is under development and support for this",
+    "error no op registered for",
+    "is not a registered function/op",
+    "is too old to take tensors",
+)
 
 
 class DifferentialOracle:

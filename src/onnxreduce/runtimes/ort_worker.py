@@ -14,10 +14,8 @@ import ctypes
 import importlib
 import json
 import math
-import os
 import sys
 import tempfile
-import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -152,18 +150,6 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
     return {"status": "ok", "outputs": outputs, "seconds": [created, ran]}
 
 
-def limit_memory(mebibytes: int | None) -> None:
-    """Let allocations fail beyond a limit, where the system has one on a process's own memory."""
-    if not mebibytes:
-        return
-    with contextlib.suppress(ImportError, ValueError, OSError):
-        import resource
-
-        kind = resource.RLIMIT_DATA if sys.platform.startswith("linux") else resource.RLIMIT_AS
-        hard = resource.getrlimit(kind)[1]
-        resource.setrlimit(kind, (mebibytes << 20, hard))
-
-
 def load_plugin(plugin: dict[str, Any]) -> dict[str, str]:
     """Register a plugin's library and choose its device; returns facts about them, or why there are none."""
     before = {device.ep_name for device in ort.get_ep_devices()}
@@ -234,29 +220,12 @@ def introduction(asked: dict[str, Any]) -> dict[str, Any]:
     return facts
 
 
-def leave_with_parent() -> None:
-    """End when the parent is gone, also in the middle of a run."""
-    parent = os.getppid()
-    while os.getppid() == parent:
-        time.sleep(1)
-    os._exit(1)
-
-
 def main() -> None:
-    """Answer one line for each line until standard input ends."""
-    with contextlib.suppress(OSError):  # where memory ends, Linux shall take this process and not the search
-        Path("/proc/self/oom_score_adj").write_text("1000", "ascii")
+    """Limit memory before anything is loaded by a session, tell what this is, and answer."""
+    loop = importlib.import_module("worker_loop")  # beside this script, which runs where the package is not installed
     asked = json.loads(sys.argv[1]) if len(sys.argv) > 1 else {}
-    limit_memory(asked.get("memory"))
-    threading.Thread(target=leave_with_parent, daemon=True).start()
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)
-    answers.write(json.dumps(introduction(asked)) + "\n")
-    answers.flush()
-    for line in sys.stdin:
-        job = json.loads(Path(json.loads(line)).read_text("utf-8"))
-        answers.write(json.dumps(run(job)) + "\n")
-        answers.flush()
+    loop.limit_memory(asked.get("memory"))
+    loop.answer_all(lambda: introduction(asked), run)
 
 
 if __name__ == "__main__":

@@ -106,7 +106,7 @@ class PythonOrt(ChildRuntime):
         if hello.get("error"):
             text = " ".join(str(hello["error"]).split())
             if self._plugin is not None and text.endswith(f"No module named '{self._plugin.module}'"):
-                text += f"; try: pip install {self._plugin.package}, or ort@VERSION/plugin for an environment of its own"
+                text += f"; try: pip install {self._plugin.package}, or name a version: ort@VERSION/plugin"
             raise SetupError(f"{self.target}: {text}")
         if self._plugin is None and self._provider not in hello["providers"]:
             advice = " (as a plugin: ort/plugin?library=onnxruntime_ep_webgpu)" if "WebGpu" in self._provider else ""

@@ -42,5 +42,5 @@ class Target:
         text += f"@{self.version}" if self.version else ""
         text += f"/{self.provider}" if self.provider else ""
         if self.options:
-            text += "?" + "&".join(f"{key}={quote(value, safe=',;:/')}" for key, value in self.options.items())
+            text += "?" + "&".join(f"{key}={quote(value, safe=',;:/@')}" for key, value in self.options.items())
         return text
