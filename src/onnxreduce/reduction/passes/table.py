@@ -30,11 +30,23 @@ PASSES = (
     Pass("opset", model.opset, "oldest opset and IR version that keep the fault", "opset", model.opset_boldly),
     Pass("names", model.names, "short names", "", model.names_boldly),
     Pass("simplify", structure.simplify, "replace operators by plainer ones", "operators"),
-    Pass("outputs", structure.outputs, "drop graph outputs, and what only they needed", structural=True),
+    Pass(
+        "reorder",
+        reorder.reorder,
+        "other orders of the same nodes, then delete again",
+        "order",
+        structural=True,
+    ),
     Pass("bypass", structure.bypass, "let readers of a node read its inputs of the same type", structural=True),
+    Pass("outputs", structure.outputs, "drop graph outputs, and what only they needed", structural=True),
     Pass("merge", structure.merge, "make one of two nodes in a row", structural=True),
-    Pass("nodes", nodes.nodes, "delete nodes; values still read become graph inputs", structural=True),
-    Pass("reorder", reorder.reorder, "other orders of the same nodes, then delete again", "order", structural=True),
+    Pass(
+        "nodes",
+        nodes.nodes,
+        "delete nodes; values still read become graph inputs",
+        structural=True,
+        deletes=True,
+    ),
     Pass("fold", structure.fold, "replace a node by its value as an initializer", structural=True),
 )
 
