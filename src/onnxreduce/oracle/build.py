@@ -22,6 +22,9 @@ class Setup:
 
     `browser`: a path or chrome, msedge, chromium. `adapter`: auto, hardware or software. `report` gets a line for
     each thing that takes long, such as a download. `memory`: MiB that a native runtime's process may hold.
+
+    `connect`: a browser that runs already, at `ws://...` or `http://...`; `listen` (`PORT` or `HOST:PORT`) and
+    `address` (`http://HOST:PORT`) say where our server waits for its page, and how the page calls it.
     """
 
     ort_web: str | None = None
@@ -30,6 +33,9 @@ class Setup:
     headed: bool = False
     report: Callable[[str], None] | None = None
     memory: int | None = None
+    connect: str | None = None
+    listen: str | None = None
+    address: str | None = None
 
 
 class BuiltOracle(DifferentialOracle):
@@ -95,6 +101,7 @@ class _Makers:
 
     def _ort_web(self, target: Target) -> Runtime:
         from onnxreduce.runtimes.browser.host import BrowserHost
+        from onnxreduce.runtimes.browser.remote import Remote
         from onnxreduce.runtimes.packages import ort_web_package
 
         wanted = self.setup.ort_web or target.version
@@ -102,7 +109,9 @@ class _Makers:
             raise BadInputError(f"target {target} names no version; write ort-web@VERSION/{target.provider or 'wasm'}")
         package = ort_web_package(wanted, report=self.setup.report)
         if self._host is None:
-            host = BrowserHost(self.setup.browser, self.setup.adapter, self.setup.headed)  # type: ignore[arg-type]
+            setup = self.setup
+            remote = Remote(setup.connect, setup.listen or "", setup.address or "") if setup.connect else None
+            host = BrowserHost(setup.browser, setup.adapter, setup.headed, remote)  # type: ignore[arg-type]
             self.stack.callback(host.close)
             self._host = host
         assert isinstance(self._host, BrowserHost)

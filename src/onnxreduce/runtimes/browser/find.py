@@ -1,7 +1,8 @@
 """Which browser to start, and with which flags.
 
 The flags were measured with Chromium 156, headless, on Linux without a GPU and with an NVIDIA one; macOS and Windows
-need only `--enable-unsafe-webgpu`. Chromium takes the last `--enable-features` alone, so there is one of them.
+need only `--enable-unsafe-webgpu`, and WebNN its feature. Chromium takes the last `--enable-features` alone, so there
+is one of them.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from onnxreduce.errors import SetupError
+from onnxreduce.runtimes.browser.remote import Remote
 
 CHANNELS = ("chrome", "msedge", "chromium")  # Playwright's names
 
@@ -71,28 +73,37 @@ _TIERING_BUDGET = 2_000_000_000
 # Gives the adapter's description and driver, which are empty otherwise.
 _WEBGPU = ("--enable-unsafe-webgpu", "--enable-webgpu-developer-features")
 
+_FEATURES = "--enable-features=WebMachineLearningNeuralNetwork"
+_LINUX_FEATURES = f"{_FEATURES},Vulkan"
+
 # Headless Chromium picks ANGLE on SwiftShader by itself, and then WebGPU too gets the software adapter even where a
 # GPU is there; Vulkan all through gives the GPU.
 _LINUX_HARDWARE = (
-    "--enable-features=Vulkan",
+    _LINUX_FEATURES,
     "--use-angle=vulkan",
     "--use-vulkan=native",
     "--disable-vulkan-surface",
     "--ignore-gpu-blocklist",
 )
-_LINUX_HEADED = ("--enable-features=Vulkan", "--ignore-gpu-blocklist")
+_LINUX_HEADED = (_LINUX_FEATURES, "--ignore-gpu-blocklist")
 _SOFTWARE = ("--use-webgpu-adapter=swiftshader",)
-_LINUX_SOFTWARE = ("--enable-features=Vulkan", *_SOFTWARE)
+_LINUX_SOFTWARE = (_LINUX_FEATURES, *_SOFTWARE)
 
 
 @dataclass(frozen=True)
 class Browser:
-    """A browser that Playwright can start: by `executable`, or by `channel`; neither means Playwright's own."""
+    """A browser that Playwright can start: by `executable`, or by `channel`; neither means Playwright's own.
+
+    One that runs already, elsewhere, is `remote`.
+    """
 
     executable: Path | None = None
     channel: str | None = None
+    remote: Remote | None = None
 
     def __str__(self) -> str:
+        if self.remote:
+            return f"browser at {self.remote}"
         return str(self.executable) if self.executable else self.channel or "Playwright's Chromium"
 
 
@@ -119,9 +130,9 @@ def launch_flags(adapter: str, *, headed: bool, platform: str = sys.platform) ->
     chosen: tuple[str, ...]
     linux = platform.startswith("linux")
     if adapter == "software":
-        chosen = _LINUX_SOFTWARE if linux else _SOFTWARE
+        chosen = _LINUX_SOFTWARE if linux else (_FEATURES, *_SOFTWARE)
     else:
-        chosen = (_LINUX_HEADED if headed else _LINUX_HARDWARE) if linux else ()
+        chosen = (_LINUX_HEADED if headed else _LINUX_HARDWARE) if linux else (_FEATURES,)
     # Compilation may not take every core either: the page itself needs one.
     tasks = max(1, (os.cpu_count() or 2) // 2)
     engine = f"--js-flags=--wasm-tiering-budget={_TIERING_BUDGET},--wasm-num-compilation-tasks={tasks}"

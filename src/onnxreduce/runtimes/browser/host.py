@@ -21,6 +21,7 @@ from playwright.async_api import Playwright, async_playwright
 from onnxreduce.errors import BadInputError, SetupError
 from onnxreduce.runtimes.browser.adapter import adapter_name, is_software
 from onnxreduce.runtimes.browser.find import Browser, find_browser
+from onnxreduce.runtimes.browser.remote import Remote
 from onnxreduce.runtimes.browser.server import LocalServer
 from onnxreduce.runtimes.browser.tab import CLOSE_SECONDS, Tab, TabDeadError, TabHungError, says_gone
 
@@ -42,13 +43,21 @@ class BrowserHost:
 
     `browser` is a path or chrome, msedge, chromium; None looks for an installed one. `adapter` says which WebGPU
     adapter to use: `auto` takes a hardware one where there is any, `hardware` refuses software, `software` forces it.
+    `remote` is a browser that runs already; its adapter can be checked, not chosen.
     """
 
-    def __init__(self, browser: str | None = None, adapter: AdapterMode = "auto", headed: bool = False) -> None:
+    def __init__(
+        self,
+        browser: str | None = None,
+        adapter: AdapterMode = "auto",
+        headed: bool = False,
+        remote: Remote | None = None,
+    ) -> None:
         if adapter not in ADAPTER_MODES:
             raise BadInputError(f"adapter {adapter!r} is not one of {', '.join(ADAPTER_MODES)}")
         self.adapter_mode: str = adapter
         self._wanted = browser
+        self._remote = remote
         self._headed = headed
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -86,6 +95,8 @@ class BrowserHost:
 
     def tab_facts(self, tab: Tab) -> dict[str, str]:
         """For the record: the browser and how it runs."""
+        if self._remote is not None:
+            return {"browser": str(self._browser), "browser_version": tab.version}
         return {
             "browser": str(self._browser),
             "browser_version": tab.version,
@@ -183,8 +194,11 @@ class BrowserHost:
     async def _set_up(self) -> None:
         begun = asyncio.get_running_loop().time()
         self._lock = asyncio.Lock()
-        self._server = LocalServer()
-        await self._server.start()
+        self._server = LocalServer(self._remote.place, self._remote.origin) if self._remote else LocalServer()
+        try:
+            await self._server.start()
+        except OSError as error:
+            raise SetupError(f"our server cannot listen: {error.strerror or error}") from error
         self.seconds_start += asyncio.get_running_loop().time() - begun
 
     async def _engine(self) -> Playwright:
@@ -199,7 +213,8 @@ class BrowserHost:
             self.seconds_start += asyncio.get_running_loop().time() - begun
         if self._browser is None:
             own = Path(self._playwright.chromium.executable_path)
-            self._browser = find_browser(self._wanted, own=own)
+            remote = self._remote
+            self._browser = Browser(remote=remote) if remote else find_browser(self._wanted, own=own)
         return self._playwright
 
     async def _stop_engine(self) -> None:
@@ -210,6 +225,8 @@ class BrowserHost:
 
     async def _fitting_tab(self, mode: str, webgpu: bool) -> Tab:
         await self._engine()
+        if self._remote is not None:
+            return await self._fitting_remote(mode, webgpu)
         kind = "software" if mode == "software" else "hardware"
         if mode == "auto":
             kind = _KIND_FOUND.get(self._launch_name, "hardware")
@@ -233,6 +250,20 @@ class BrowserHost:
             )
         if mode == "auto":
             _KIND_FOUND[self._launch_name] = tab.adapter_kind
+        return tab
+
+    async def _fitting_remote(self, mode: str, webgpu: bool) -> Tab:
+        tab = await self._live_tab("remote")
+        if not webgpu:
+            return tab
+        facts = await self._adapter(tab)
+        if facts is None:
+            raise SetupError(
+                f"the {self._browser} gives no WebGPU adapter to {self.server.origin}: WebGPU needs a secure origin "
+                "such as http://127.0.0.1:PORT or http://localhost:PORT, so reach us through a tunnel"
+            )
+        if mode != "auto" and is_software(facts) != (mode == "software"):
+            raise SetupError(f"the adapter of the {self._browser} is {adapter_name(facts)}, which is not {mode}")
         return tab
 
     @property

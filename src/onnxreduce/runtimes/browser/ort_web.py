@@ -30,7 +30,7 @@ BUNDLES = {
     "wasm": ("ort.wasm.bundle.min.mjs", "ort.wasm.min.mjs", "ort.wasm.mjs"),
 }
 LEVELS = ("disabled", "basic", "extended", "layout", "all")
-PROVIDERS = ("wasm", "webgpu")
+PROVIDERS = ("wasm", "webgpu", "webnn", "webgl")
 
 _ATTEMPTS = 3  # a frame that other models spoilt is replaced; the third is new in every case
 _LARGE = 32 << 20  # bytes of tensors beyond which they are fetched before the clock starts
@@ -219,7 +219,7 @@ def _session_options(options: dict[str, str]) -> dict[str, Any]:
 
 
 def _provider_options(provider: str, options: dict[str, str]) -> dict[str, Any]:
-    if options and provider != "webgpu":
+    if options and provider not in ("webgpu", "webnn"):
         raise BadInputError(f"provider {provider} of ort-web takes no options such as {next(iter(options))!r}")
     given: dict[str, Any] = dict(options)
     if "forceCpuNodeNames" in given:

@@ -50,7 +50,9 @@ _FOREVER = "public, max-age=31536000, immutable"  # the secret in the path makes
 class LocalServer:
     """Serves one host; all methods belong to the event loop that started it."""
 
-    def __init__(self) -> None:
+    def __init__(self, place: tuple[str, int] = ("127.0.0.1", 0), origin: str = "") -> None:
+        self._place = place
+        self._origin = origin
         self._token = secrets.token_urlsafe(24)
         self._port = 0
         self._runner: web.AppRunner | None = None
@@ -63,16 +65,21 @@ class LocalServer:
 
     @property
     def origin(self) -> str:
-        """Scheme, address and port."""
-        return f"http://127.0.0.1:{self._port}"
+        """Scheme, address and port under which the page finds the server."""
+        return self._origin or f"http://127.0.0.1:{self._port}"
+
+    @property
+    def port(self) -> int:
+        """The port on which it listens."""
+        return self._port
 
     async def start(self) -> None:
-        """Listen on a free port of 127.0.0.1."""
+        """Listen, on a free port of 127.0.0.1 unless told otherwise."""
         app = web.Application(client_max_size=0)
         app.router.add_route("*", "/{path:.*}", self._answer)
         self._runner = web.AppRunner(app, access_log=None, handle_signals=False, keepalive_timeout=3600)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", 0)
+        site = web.TCPSite(self._runner, *self._place)
         await site.start()
         self._port = self._runner.addresses[0][1]
 
@@ -150,7 +157,7 @@ class LocalServer:
             return False
         headers: Mapping[str, str] = request.headers
         return (
-            headers.get("Host") == f"127.0.0.1:{self._port}"
+            headers.get("Host") == self.origin.partition("://")[2]
             and headers.get("Origin", self.origin) == self.origin
             # `none` is what a navigation by the browser itself says, such as our first one.
             and headers.get("Sec-Fetch-Site", "same-origin") in ("same-origin", "none")

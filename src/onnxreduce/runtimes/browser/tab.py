@@ -17,6 +17,7 @@ from onnxreduce.errors import SetupError
 from onnxreduce.runtimes.browser.find import Browser, launch_flags, sandbox_possible
 from onnxreduce.runtimes.browser.frames import Frames
 from onnxreduce.runtimes.browser.process import ProcessTree
+from onnxreduce.runtimes.browser.remote import Remote
 from onnxreduce.runtimes.browser.server import LocalServer
 
 LAUNCH_SECONDS = 60.0  # a cold start from a slow disk; 0.1-0.6 s is usual
@@ -44,6 +45,7 @@ class Tab:
         self.server = server
         self.frames = Frames(self)
         self._tree = ProcessTree()
+        self._remote = False
         self._browser: PlaywrightBrowser | None = None
         self._page: Page | None = None
         self._gone = asyncio.Event()
@@ -53,7 +55,7 @@ class Tab:
     @property
     def alive(self) -> bool:
         """Whether the page can still be asked."""
-        return self._page is not None and not self._gone.is_set() and self._tree.running
+        return self._page is not None and not self._gone.is_set() and (self._remote or self._tree.running)
 
     @property
     def worn(self) -> bool:
@@ -69,16 +71,25 @@ class Tab:
         """Start the browser and load the host page; raises SetupError when it does not start."""
         begun = time.perf_counter()
         try:
-            self._browser = await self._launch(engine, browser, headed=headed)
-            self._tree.find()
+            if browser.remote is not None:
+                self._remote = True
+                self._browser = await _connect(engine, browser.remote)
+            else:
+                self._browser = await self._launch(engine, browser, headed=headed)
+                self._tree.find()
             self._browser.on("disconnected", lambda *_: self._gone.set())
             self.version = self._browser.version
-            self._page = await self._browser.new_page()
+            # A phone's Chrome has the one context that it started with, and makes no others.
+            there = self._browser.contexts[0] if self._remote and self._browser.contexts else self._browser
+            self._page = await there.new_page()
             self._page.on("crash", lambda *_: self._gone.set())
             self._page.on("close", lambda *_: self._gone.set())
             await self._page.goto(self.server.url("page", "host.html"), timeout=LAUNCH_SECONDS * 1000)
         except PlaywrightError as error:
+            reached = self._page is not None
             await self.kill()
+            if browser.remote is not None:
+                raise SetupError(self._unreachable(browser, error, reached)) from error
             raise SetupError(f"{browser} did not start: {_first_line(error)}") from error
         except BaseException:
             await self.kill()
@@ -127,21 +138,33 @@ class Tab:
 
     async def close(self) -> None:
         """Close the browser in good order, or kill it when that takes long."""
-        if self._browser is not None and not self._gone.is_set():
+        if self._browser is not None and not self._gone.is_set() and not self._remote:
             with contextlib.suppress(PlaywrightError, asyncio.TimeoutError):
                 await asyncio.wait_for(self._browser.close(), CLOSE_SECONDS)
         await self.kill()
 
     async def kill(self) -> None:
-        """Kill the browser's processes."""
+        """Kill the browser's processes; of a remote browser our page alone."""
         self._gone.set()
-        self._page = None
+        page, self._page = self._page, None
+        if self._remote and page is not None:
+            with contextlib.suppress(PlaywrightError, asyncio.TimeoutError):
+                await asyncio.wait_for(page.close(), CLOSE_SECONDS)
         self._tree.kill()
         browser, self._browser = self._browser, None
         if browser is not None:
             with contextlib.suppress(PlaywrightError, asyncio.TimeoutError):
                 await asyncio.wait_for(browser.close(), CLOSE_SECONDS)
         await self._lose_profile()
+
+    def _unreachable(self, browser: Browser, error: PlaywrightError, reached: bool) -> str:
+        if not reached:
+            return f"the {browser} does not answer: {_first_line(error)}"
+        port = self.server.port
+        tunnel = f"adb reverse tcp:{port} tcp:{port}, or ssh -R {port}:127.0.0.1:{port} HOST"
+        reason = _first_line(error).partition(" at http")[0]  # the rest is an address with our secret in it
+        text = f"the {browser} cannot reach our server at {self.server.origin} ({reason})"
+        return f"{text}: choose a port with --listen and make a tunnel to it, such as {tunnel}"
 
     async def _lose_profile(self) -> None:
         """Wait until Playwright has removed the temporary folders that it made for the browser."""
@@ -181,6 +204,12 @@ class Tab:
             self._tree.find()
             self._tree.kill()
             return await launch(sandbox=False)
+
+
+async def _connect(engine: BrowserType, remote: Remote) -> PlaywrightBrowser:
+    if remote.over_cdp:
+        return await engine.connect_over_cdp(remote.url, timeout=LAUNCH_SECONDS * 1000)
+    return await engine.connect(remote.url, timeout=LAUNCH_SECONDS * 1000)
 
 
 def _first_line(error: PlaywrightError) -> str:
