@@ -10,7 +10,7 @@ from onnxreduce.graph.candidate import Candidate, value_info
 from onnxreduce.graph.model import EXTERNAL_FROM_BYTES, Model, refer
 from onnxreduce.graph.order import weights
 from onnxreduce.graph.tensors import Blob, StoredTensor
-from onnxreduce.graph.walk import captured_names, read_names, subgraphs_of
+from onnxreduce.graph.walk import captured_names, every_graph, read_names, subgraphs_of
 
 
 class Draft:
@@ -46,7 +46,7 @@ class Draft:
         """Rename values wherever they are read or written, bodies included where they capture them."""
         graph = self.proto.graph
         for node in graph.node:
-            _rename_in(node, new_names)
+            rename_reads(node, new_names)
             for at, name in enumerate(node.output):
                 node.output[at] = new_names.get(name, name)
         for values in (graph.input, graph.output):
@@ -60,7 +60,7 @@ class Draft:
     def read_instead(self, old: str, new: str) -> None:
         """Let every reader of a value read another one."""
         for node in self.proto.graph.node:
-            _rename_in(node, {old: new})
+            rename_reads(node, {old: new})
 
     def promote(self, value: str, tensor: StoredTensor) -> None:
         """Make a value a graph input with the given content."""
@@ -82,6 +82,7 @@ class Draft:
 
     def tidy(self) -> None:
         """Drop outputs that nothing produces, nodes that no output needs, and inputs and weights that nothing reads."""
+        self._tidy_bodies()
         graph = self.proto.graph
         produced = {name for node in graph.node for name in node.output}
         _keep(graph.output, lambda value: value.name in produced)
@@ -95,6 +96,21 @@ class Draft:
         self.weights = {name: tensor for name, tensor in self.weights.items() if name in needed}
         _keep(graph.input, lambda value: value.name in self.feeds or value.name in self.weights)
         del graph.value_info[:]
+
+    def _tidy_bodies(self) -> None:
+        for body in every_graph(self.proto):
+            if body is self.proto.graph:
+                continue
+            needed = {value.name for value in body.output}
+            for node in reversed(list(body.node)):
+                if any(name in needed for name in node.output):
+                    needed.update(read_names(node))
+                else:
+                    body.node.remove(node)
+            for tensor in list(body.initializer):
+                if tensor.name not in needed:
+                    body.initializer.remove(tensor)
+            del body.value_info[:]
 
     def candidate(self, types: Mapping[str, StoredTensor] | None = None) -> Candidate:
         """The draft as a candidate; `types` (recorded values) give the outputs their types and whole shapes."""
@@ -128,7 +144,8 @@ class Draft:
         return Candidate(Model(proto_copy, external, self._path), feeds, names, tuple(range(len(graph.node))))
 
 
-def _rename_in(node: NodeProto, new_names: Mapping[str, str]) -> None:
+def rename_reads(node: NodeProto, new_names: Mapping[str, str]) -> None:
+    """Let a node read other values, also where its bodies capture them."""
     for at, name in enumerate(node.input):
         if name in new_names:
             node.input[at] = new_names[name]
@@ -137,7 +154,7 @@ def _rename_in(node: NodeProto, new_names: Mapping[str, str]) -> None:
         if captured:
             inner_names = {name: new_names[name] for name in captured}
             for inner in body.node:
-                _rename_in(inner, inner_names)
+                rename_reads(inner, inner_names)
             for value in body.output:
                 value.name = inner_names.get(value.name, value.name)
 

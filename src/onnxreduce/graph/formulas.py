@@ -56,10 +56,16 @@ def literal_length(tensor: StoredTensor) -> int:
     """Characters that a script needs for the values: those of the formula, or of each value."""
     found = formula(tensor)
     if found is not None:
-        return len(found.code)
+        return len(found.code) + (_magnitude(tensor.array.ravel()[0]) if tensor.size == 1 else 0)
     if tensor.size > LITERAL_UP_TO:
         return 12 * tensor.size
     return sum(len(str(value)) + 2 for value in tensor.array.ravel().tolist())
+
+
+def _magnitude(value: np.generic) -> int:
+    """Of single numbers, 0 and 1 come before 2 and so on."""
+    wide = float(value)
+    return int(min(max(abs(wide), 1), 9)) if math.isfinite(wide) else 10
 
 
 def nearest_series(array: np.ndarray) -> np.ndarray | None:

@@ -1,9 +1,9 @@
 """The one total order that says which of two candidates is smaller. A reduction accepts nothing that is not.
 
-In this order of importance: nodes (those in bodies counted too); graph inputs, graph outputs and initializers; elements
-of all of them; what a reader must take in to know their values; how plain the operators, attributes, element types,
-numbers of axes, opset and IR version are; how far consumers are from producers in the file; length of all names
-and literal values.
+In this order of importance: nodes; graph inputs, outputs and initializers (all of these in bodies too); elements of the
+main graph's inputs and initializers; what a reader must take in to know their values; how plain the operators,
+attributes, element types, numbers of axes, opset and IR version are; how far consumers are from producers in the file;
+length of all names and literal values.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def size(candidate: Candidate) -> Size:
     data = [*weights(candidate).values(), *candidate.feeds.values()]
     return (
         sum(len(inner.node) for inner in graphs_of(graph)),
-        len(candidate.feeds) + len(graph.output) + len(graph.initializer),
+        len(candidate.feeds) + sum(len(inner.output) + len(inner.initializer) for inner in graphs_of(graph)),
         sum(tensor.size for tensor in data),
         sum(description_cost(tensor) for tensor in data),
         _plainness(proto) + sum(_type_rank(tensor.elem_type) + len(tensor.shape) for tensor in data),

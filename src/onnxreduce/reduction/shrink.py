@@ -26,6 +26,7 @@ from onnxreduce.reduction.problem import Budget, StoppedError
 from onnxreduce.reduction.reference import Reference
 
 FEW_NODES = 5
+"""With so many left, and none in bodies, content is shrunk first."""
 ROUNDS = 20
 """More rounds than any model has needed; a bound all the same."""
 TOGETHER = "together"
@@ -156,6 +157,12 @@ class Shrinking:
         other.tidy()
         return bool(other.nodes) and self._sound(other) is not None
 
+    def recorded(self, draft: Draft) -> dict[str, StoredTensor] | None:
+        """Every value of a draft under the reference, or None where it cannot run. The draft is left alone."""
+        other = Draft(draft.candidate())
+        other.tidy()
+        return self._reference.record(other.candidate())
+
     def message(self) -> str:
         """What the failing runtime says of the best so far."""
         if self._message is None:
@@ -270,7 +277,7 @@ def _cut_down(problem: Shrinking, structural: Sequence[Pass]) -> None:
     for _ in range(ROUNDS):
         before = problem.best_size
         for one in structural:
-            if problem.best_size[0] <= FEW_NODES:
+            if len(problem.best.nodes) == problem.best_size[0] <= FEW_NODES:
                 return
             if not one.deletes or problem.best_size != begun:
                 _run(problem, one)

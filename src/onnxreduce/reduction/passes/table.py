@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from onnxreduce.errors import BadInputError
-from onnxreduce.reduction.passes import constants, dims, model, nodes, reorder, structure, values
+from onnxreduce.reduction.passes import constants, control, dims, model, nodes, reorder, structure, values
 from onnxreduce.reduction.shrink import KINDS_KEPT, Pass
 
 PASSES = (
@@ -30,6 +30,8 @@ PASSES = (
     Pass("opset", model.opset, "oldest opset and IR version that keep the fault", "opset", model.opset_boldly),
     Pass("names", model.names, "short names", "", model.names_boldly),
     Pass("simplify", structure.simplify, "replace operators by plainer ones", "operators"),
+    Pass("control", control.control, "a branch or one iteration instead of If, Loop and Scan", structural=True),
+    Pass("bodies", control.bodies, "less inside the bodies of If, Loop and Scan", structural=True),
     Pass(
         "reorder",
         reorder.reorder,
