@@ -6,10 +6,15 @@ output is wrong when it lies downstream of that node within the candidate.
 
 from __future__ import annotations
 
+import functools
 import random
+import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
+from onnxreduce.graph.index import GraphIndex
+from onnxreduce.graph.model import load, normalise
 from onnxreduce.reduction.nodes import Evidence, Nodes
 
 
@@ -24,6 +29,12 @@ class Graph:
         for node, nodes in enumerate(self.producers):
             for producer in nodes:
                 self.consumers[producer].append(node)
+
+    @classmethod
+    def of(cls, index: GraphIndex) -> Graph:
+        """The graph of a model."""
+        producers = [[index.producer[v] for v in values if v in index.producer] for values in index.reads]
+        return cls(producers, [index.producer[v] for v in index.graph_outputs if v in index.producer])
 
     @classmethod
     def random(cls, size: int, rng: random.Random) -> Graph:
@@ -141,3 +152,122 @@ class Planted:
 
     def producers(self, node: int) -> Collection[int]:
         return self.graph.producers[node]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What is planted: see `Planted`. `evidence` is what the golden run tells of it."""
+
+    needed: frozenset[int]
+    faulty: int
+    evidence: Evidence
+    exposable: bool = False
+
+    def problem(self, graph: Graph, accepts: Callable[[frozenset[int]], bool] | None = None) -> Planted:
+        return Planted(graph, self.needed, self.faulty, self.exposable, accepts)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Faults of one kind, with the most oracle calls that their reduction may take in the median."""
+
+    plant: Callable[[Graph, random.Random], tuple[Collection[int], int] | None]
+    budget: int
+    exposable: bool = False
+    from_node: int = 0
+
+    def faults(self, graph: Graph, count: int, seed: int) -> list[Fault]:
+        """This many faults at random places, such that some output is wrong."""
+        rng, found = random.Random(seed), list[Fault]()
+        while len(found) < count:
+            planted = self.plant(graph, rng)
+            if planted is None or min(planted[0]) < self.from_node:
+                continue
+            evidence = graph.evidence(planted[1])
+            if evidence is not None:
+                found.append(Fault(frozenset(planted[0]), planted[1], evidence, self.exposable))
+        return found
+
+
+def _two_chains(graph: Graph, rng: random.Random, near: bool) -> tuple[list[int], int] | None:
+    first = graph.chain(rng.randrange(graph.size), 4)
+    if first is None:
+        return None
+    start = max(first) + rng.randrange(-12, 12) if near else rng.randrange(graph.size)
+    second = graph.chain(start, 3) if 0 <= start < graph.size else None
+    if second is None or set(first) & set(second):
+        return None
+    if not near and abs(first[0] - second[0]) < graph.size // 4:
+        return None
+    return first + second, max(first)
+
+
+def _near(graph: Graph, rng: random.Random) -> tuple[list[int], int] | None:
+    return _two_chains(graph, rng, near=True)
+
+
+def _far(graph: Graph, rng: random.Random) -> tuple[list[int], int] | None:
+    return _two_chains(graph, rng, near=False)
+
+
+def _one(graph: Graph, rng: random.Random) -> tuple[list[int], int]:
+    node = rng.randrange(graph.size)
+    return [node], node
+
+
+def _scattered(graph: Graph, rng: random.Random) -> tuple[list[int], int]:
+    nodes = rng.sample(range(graph.size), 12)
+    return nodes, max(nodes)
+
+
+def _chain(graph: Graph, rng: random.Random) -> tuple[list[int], int] | None:
+    path = graph.chain(rng.randrange(graph.size), 20)
+    return (path, max(path)) if path else None
+
+
+TEXT = 1441
+"""Where the layers of the language model begin in the example: what is wrong there leaves outputs of earlier layers
+right, so that the output spectrum tells something."""
+
+KINDS = {
+    "chains of 4 and 3, near": Kind(_near, budget=35, from_node=TEXT),
+    "chains of 4 and 3, far apart": Kind(_far, budget=130),
+    "one node": Kind(_one, budget=5, exposable=True),
+    "12 scattered nodes": Kind(_scattered, budget=220),
+    "chain of 20": Kind(_chain, budget=60, from_node=TEXT),
+    "near, anywhere": Kind(_near, budget=60),
+    "chain of 20, anywhere": Kind(_chain, budget=70),
+}
+
+
+@functools.cache
+def smolvla() -> Graph:
+    """The graph of the example model, 2,553 nodes."""
+    examples = str(Path(__file__).parents[2] / "examples")
+    if examples not in sys.path:
+        sys.path.insert(0, examples)
+    from smolvla_model import build
+
+    return Graph.of(GraphIndex(normalise(load(build()[0]))))
+
+
+def race(first: int, last: int, phase: int = 0, batch: int = 16) -> Callable[[frozenset[int]], bool]:
+    """A race between two nodes that shows only where both are run within one batch, counted from a phase.
+
+    So it fails in some of the windows around it, with gaps: of those with 24 and 64 nodes about four in ten, as
+    measured on a real one.
+    """
+
+    def shows(kept: frozenset[int]) -> bool:
+        return len({(sum(at < node for at in kept) + phase) // batch for node in (first, last)}) == 1
+
+    return shows
+
+
+def mask(share: float, seed: int) -> Callable[[frozenset[int]], bool]:
+    """Makes this share of the candidates not interesting, at random but always the same ones."""
+
+    def shows(kept: frozenset[int]) -> bool:
+        return random.Random(f"{seed} {sorted(kept)}").random() >= share
+
+    return shows

@@ -13,6 +13,8 @@ from onnxreduce.reduction.sweep import Sweep
 
 LEAST_CHANCE = 0.05
 """What is less likely to go is left to single deletions."""
+HALVES_FROM = 20
+"""Halves of sets larger than this are tried alone."""
 PAIRS_UP_TO = 8
 """Pairs are tried for at most this many nodes: they cost a call each and rarely succeed."""
 
@@ -23,8 +25,12 @@ def minimise(
     needed: Iterable[int] = (),
     monotone: Callable[[Nodes], bool] = lambda nodes: False,
 ) -> Nodes:
-    """Sweep along paths, then delete singly until no node can go; `needed` are tried last."""
-    state = Sweep(problem, by_paths(problem, nodes), LEAST_CHANCE, needed)
+    """Sweep along paths, then delete singly until no node can go; `needed` are tried last.
+
+    Pairs are tried where `monotone` denies that what cannot go alone cannot go together.
+    """
+    nodes = _halves(problem, nodes)
+    state = Sweep(problem, by_paths(problem, nodes), LEAST_CHANCE, set(needed).intersection(nodes))
     best = _singles(problem, state.run(), state.needed)
     while 2 < len(best) <= PAIRS_UP_TO and not monotone(best):
         for pair in _pairs(problem, best):
@@ -35,6 +41,22 @@ def minimise(
         else:
             break
     return best
+
+
+def _halves(problem: NodeProblem, nodes: Nodes) -> Nodes:
+    """Keep one half of the nodes as long as one is interesting.
+
+    A race may need a whole batch of nodes before it to stay or to go, of which no part can go: two cheap calls.
+    """
+    while len(nodes) > HALVES_FROM:
+        middle = len(nodes) // 2
+        for half in (closed(problem, nodes[middle:]), closed(problem, nodes[:middle])):
+            if len(half) < len(nodes) and problem.interesting(half):
+                nodes = half
+                break
+        else:
+            break
+    return nodes
 
 
 def _singles(problem: NodeProblem, best: Nodes, needed: Iterable[int]) -> Nodes:
