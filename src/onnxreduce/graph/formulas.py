@@ -63,9 +63,9 @@ def literal_length(tensor: StoredTensor) -> int:
 
 
 def _magnitude(value: np.generic) -> int:
-    """Of single numbers, 0 and 1 come before 2 and so on."""
+    """Of single numbers, 0 and 1 come before 2 and so on, and fractions last."""
     wide = float(value)
-    return int(min(max(abs(wide), 1), 9)) if math.isfinite(wide) else 10
+    return int(min(max(abs(wide), 1), 9)) if math.isfinite(wide) and wide == int(wide) else 9
 
 
 def nearest_series(array: np.ndarray) -> np.ndarray | None:

@@ -81,7 +81,7 @@ class Shrinking:
         self._reference = self.reference or Reference()
         self._answers: dict[str, _Failing | None] = {}
         self._message: str | None = None
-        self._double = True
+        self._double = self._full_check = True
         self.counts: dict[str, PassCount] = {}
         self.also_found: dict[str, tuple[Candidate, Verdict]] = {}
         self.current = PassCount("start")
@@ -96,13 +96,15 @@ class Shrinking:
     def start(self) -> bool:
         """Record the values of the first best; False when the reference cannot run it alone.
 
-        Where double precision does not bear out even that, it is not asked of others.
+        What does not hold for it is not asked of others: that onnx infers its shapes without complaint, and that double
+        precision bears it out.
         """
         bare = Draft(self.best).candidate()
         values = self._reference.record(bare)
         if values is None or any(name not in values for name in bare.outputs):
             return False
         self.values = values
+        self._full_check = _is_valid(Draft(self.best).candidate(values), full_check=True)
         self._double = self._reference.precise(bare, values, self.tolerance)
         return True
 
@@ -202,9 +204,7 @@ class Shrinking:
         if values is None or any(name not in values for name in bare.outputs):
             return None
         candidate = draft.candidate(values)
-        try:
-            onnx.checker.check_model(candidate.model.with_weights_inside())
-        except (onnx.checker.ValidationError, ValueError):
+        if not _is_valid(candidate, full_check=self._full_check):
             return None
         if not self._reference.sure(candidate, values, self.tolerance):
             return None
@@ -304,6 +304,15 @@ def _settle(problem: Shrinking, content: Sequence[Pass]) -> None:
 def _run(problem: Shrinking, one: Pass) -> None:
     problem.current = problem.counts.setdefault(one.name, PassCount(one.name))
     one.run(problem)
+
+
+def _is_valid(candidate: Candidate, *, full_check: bool) -> bool:
+    """Whether onnx's checker takes a model; the full check infers shapes, and knows what each opset allows."""
+    try:
+        onnx.checker.check_model(candidate.model.with_weights_inside(), full_check=full_check)
+    except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError, ValueError):
+        return False
+    return True
 
 
 def _digest(candidate: Candidate) -> str:
