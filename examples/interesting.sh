@@ -4,7 +4,10 @@
 # This one asks whether Python onnxruntime gives other results with its graph optimizations than without.
 python3 - "$1" "$2" <<'PYTHON'
 import pathlib, sys
-import numpy as np, onnx, onnxruntime as ort
+try:
+    import numpy as np, onnx, onnxruntime as ort
+except ImportError:
+    sys.exit(125)
 
 model, folder = sys.argv[1:]
 feeds = {}

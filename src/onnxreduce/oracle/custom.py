@@ -11,8 +11,10 @@ import os
 import shlex
 import signal
 import subprocess
+import sys
 import tempfile
 import time
+import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -30,7 +32,11 @@ from onnxreduce.oracle.verdict import Golden, Outcome, Verdict
 
 COMMAND = "command:"
 CANNOT_TELL = 125
+RUN = "ONNXREDUCE_RUN"
+"""In the environment of a command: tells what it started, also what has left its process group and its parent."""
 DEFAULT_TIMEOUT = 300.0
+CLOCK_SLACK = 2.0
+"""Seconds by which a process may seem to have started before it did."""
 INTERESTING = Signature(Kind.INTERESTING)
 
 Answer = bool | str | None
@@ -72,7 +78,8 @@ class CommandOracle(CustomOracle):
     """`command: PROGRAM ARGUMENTS` with `{model}` for the file and `{inputs}` for a folder with `input_N.pb`.
 
     Exit code 0 is interesting, 125 cannot tell, any other not. The command runs in a folder of its own, without a
-    shell; past the time limit its whole process tree is killed, which counts as cannot tell.
+    shell; words that name files are taken from where onnxreduce runs. Once the command ends, or at its time limit,
+    which counts as cannot tell, all that it started is killed.
     """
 
     def __init__(self, text: str, timeout: float | None = None) -> None:
@@ -83,13 +90,14 @@ class CommandOracle(CustomOracle):
             raise BadInputError(f"oracle {text!r}: {error}") from error
         if not self._words:
             raise BadInputError(f"oracle {text!r} names no command")
-        program = Path(self._words[0])
-        if program.parent != Path() or program.is_absolute():
-            self._words[0] = str(program.resolve())
+        program, *arguments = self._words
+        if "/" in program or os.sep in program:
+            program = str(Path(program).absolute())
+        self._words = [program, *(str(Path(word).absolute()) if _is_file(word) else word for word in arguments)]
 
     def answer(self, model: onnx.ModelProto, inputs: Mapping[str, StoredTensor]) -> Verdict:
         """Write both, run the command, read its exit code."""
-        with tempfile.TemporaryDirectory(prefix="onnxreduce-") as temporary:
+        with tempfile.TemporaryDirectory(prefix="onnxreduce-", ignore_cleanup_errors=True) as temporary:
             folder = Path(temporary)
             onnx.save(model, folder / "model.onnx")
             data = folder / "test_data_set_0"
@@ -106,10 +114,13 @@ class CommandOracle(CustomOracle):
         return Verdict(Outcome.PASSES)
 
     def _run(self, words: list[str], folder: Path) -> int | None:
+        mark = uuid.uuid4().hex
+        begun = time.time()
         try:
             child = subprocess.Popen(
                 words,
                 cwd=folder,
+                env={**os.environ, RUN: mark},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
@@ -124,17 +135,18 @@ class CommandOracle(CustomOracle):
         except subprocess.TimeoutExpired:
             return None
         finally:
-            _kill_tree(child)
+            _kill_all(child, mark, begun)
 
 
 class FunctionOracle(CustomOracle):
     """`PATH.py:FUNCTION`, called with the model (`onnx.ModelProto`) and its inputs (arrays by name).
 
     It returns True (interesting), False, None (cannot tell), or a text: interesting, with the text as its message.
+    It runs in this process; modules beside its file can be imported. What crashes or hangs belongs into a command.
     """
 
-    def __init__(self, text: str, timeout: float | None = None) -> None:
-        super().__init__(text, timeout)
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
         path_text, _, name = text.rpartition(":")
         path = Path(path_text)
         if not path.is_file():
@@ -142,9 +154,13 @@ class FunctionOracle(CustomOracle):
         spec = importlib.util.spec_from_file_location(f"onnxreduce_oracle_{path.stem}", path)
         assert spec is not None and spec.loader is not None
         module = importlib.util.module_from_spec(spec)
+        sys.modules[spec.name] = module  # dataclasses look their module up
+        beside = str(path.absolute().parent)
+        if beside not in sys.path:
+            sys.path.append(beside)
         try:
             spec.loader.exec_module(module)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise BadInputError(f"oracle {text!r} cannot be imported: {type(error).__name__}: {error}") from error
         function = getattr(module, name, None)
         if not callable(function):
@@ -157,6 +173,8 @@ class FunctionOracle(CustomOracle):
             found: Any = self._function(model, {name: tensor.array for name, tensor in inputs.items()})
         except Exception as error:
             raise BadInputError(f"oracle {self.name} raised {type(error).__name__}: {error}") from error
+        if not isinstance(found, (bool, np.bool_, str, type(None))):
+            raise BadInputError(f"oracle {self.name} returned {found!r:.80}: it returns True, False, None or a text")
         if isinstance(found, str):
             return Verdict(Outcome.FAILS, Signature(Kind.INTERESTING, normalised(found)), message=found)
         if found is None:
@@ -169,7 +187,11 @@ def custom(text: str, timeout: float | None = None) -> CustomOracle | None:
     if text.startswith(COMMAND):
         return CommandOracle(text, timeout)
     if ".py:" in text:
-        return FunctionOracle(text, timeout)
+        if timeout is not None:
+            raise BadInputError("--timeout does not go with a function, which is not a process; use a command")
+        return FunctionOracle(text)
+    if text.endswith(".py"):
+        raise BadInputError(f"oracle {text!r} names no function; write {text}:FUNCTION")
     return None
 
 
@@ -179,18 +201,36 @@ def _filled(word: str, places: Mapping[str, str]) -> str:
     return word
 
 
-def _kill_tree(child: subprocess.Popen[bytes]) -> None:
-    """End the command and all that it started, also what outlived it in its process group."""
+def _is_file(word: str) -> bool:
     try:
-        family = psutil.Process(child.pid).children(recursive=True)
-    except psutil.NoSuchProcess:
-        family = []
+        return Path(word).is_file()
+    except (OSError, ValueError):  # too long for a name
+        return False
+
+
+def _kill_all(child: subprocess.Popen[bytes], mark: str, begun: float) -> None:
+    """End the command and all that it started: its process group, and by their mark those that have left it."""
     if hasattr(os, "killpg"):
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(child.pid, signal.SIGKILL)
     elif child.poll() is None:
         child.kill()
-    for process in family:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            process.kill()
+    while marked := _marked(mark, begun):  # again: one may have started another meanwhile
+        for process in marked:
+            with contextlib.suppress(psutil.Error):
+                process.kill()
+        psutil.wait_procs(marked, timeout=1.0)
     child.wait()
+
+
+def _marked(mark: str, begun: float) -> list[psutil.Process]:
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            if (
+                process.create_time() > begun - CLOCK_SLACK
+                and process.status() != psutil.STATUS_ZOMBIE
+                and process.environ().get(RUN) == mark
+            ):
+                found.append(process)
+    return found
