@@ -22,17 +22,17 @@ CASES = Path(__file__).resolve().parents[2] / "shared" / "cases"
 HEAD = ("case", "suspect", "reference", "expected", "got", "seconds")
 AGREES = "agrees"
 NUMERIC, SHAPE = "numeric mismatch", "wrong shape"
-RUN, SHADER = "error at run", "shader error"
+CREATE, RUN, SHADER = "error at create", "error at run", "shader error"
 
 
 @dataclass(frozen=True)
 class Row:
-    """One case under one pair of targets; `expected` is the class of the failure, or `agrees`. Several are allowed."""
+    """One case under one pair of targets; `expected` is the class of the failure, or `agrees`."""
 
     case: str
     suspect: str
     reference: str
-    expected: tuple[str, ...]
+    expected: str
 
 
 def jsep(version: str) -> tuple[str, str]:
@@ -66,7 +66,7 @@ def rows() -> Iterator[Row]:
 def ops(hosted: str) -> Iterator[Row]:
     """ops/README.md."""
 
-    def row(name: str, targets: tuple[str, str], *expected: str) -> Row:
+    def row(name: str, targets: tuple[str, str], expected: str) -> Row:
         return Row(f"ops/{name}{hosted}", *targets, expected)
 
     for version in ("1.16.3", "1.32.0"):
@@ -74,11 +74,13 @@ def ops(hosted: str) -> Iterator[Row]:
             yield row("layernorm_keepdims0", levels(version, level), expected)
     for case, expected in (("square", NUMERIC), ("rect", RUN)):
         name = f"gemm_identity_transpose_{case}"
-        for version in ("1.16.3", "1.25.1"):
-            yield row(name, levels(version, "basic"), expected)
+        # Where shape inference sees the wrong shape first, there is no session: in a host, by version, and in browsers.
+        early = CREATE if case == "rect" else expected
+        yield row(name, levels("1.16.3", "basic"), early if hosted else expected)
+        yield row(name, levels("1.25.1", "basic"), expected)
         yield row(name, levels("1.30.0", "all"), AGREES)
         for version in ("1.22.0", "1.27.0"):
-            yield row(name, web_levels(version), expected)
+            yield row(name, web_levels(version), early)
         yield row(name, web_levels("1.30.0"), AGREES)
     for level in ("disabled", "all"):
         yield row("cast_float_int_bool", (f"ort@1.25.1/cpu?level={level}", "onnx-reference"), NUMERIC)
@@ -100,29 +102,29 @@ def web() -> Iterator[Row]:
     """web/README.md."""
     for name in ("race_int64_mul", "race_topk"):
         for version in ("1.22.0", "1.27.0", "1.30.0"):
-            yield Row(f"web/{name}", *jsep(version), (NUMERIC,))
-        yield Row(f"web/{name}", *native("1.30.0"), (AGREES,))
+            yield Row(f"web/{name}", *jsep(version), NUMERIC)
+        yield Row(f"web/{name}", *native("1.30.0"), AGREES)
     for name, expected in (
         ("resize_wrong_shape", SHAPE), ("dequantize_uint8", NUMERIC), ("concat_nine_inputs", SHADER),
         ("maxpool_ceil_error", RUN), ("conv_129_channels", AGREES),
     ):  # fmt: skip
-        yield Row(f"web/{name}", *jsep("1.27.0"), (expected,))
-    yield Row("web/conv_129_channels", *native("1.30.0"), (NUMERIC,))
+        yield Row(f"web/{name}", *jsep("1.27.0"), expected)
+    yield Row("web/conv_129_channels", *native("1.30.0"), NUMERIC)
     for name in ("race_int64_mul", "resize_wrong_shape", "dequantize_uint8", "concat_nine_inputs", "conv_129_channels"):
-        yield Row(f"web/{name}", "ort-web@1.27.0/wasm", "ort/cpu", (AGREES,))
+        yield Row(f"web/{name}", "ort-web@1.27.0/wasm", "ort/cpu", AGREES)
 
 
 def real() -> Iterator[Row]:
     """real/README.md."""
     for version in ("1.27.0", "1.30.0"):
-        yield Row("real/silero_vad_openvino_16k", *jsep(version), (NUMERIC,))
-        yield Row("real/silero_vad_openvino_16k", *native(version), (NUMERIC,))
-        yield Row("real/silero_vad_16k_sequence", *native(version), (NUMERIC,))
-        yield Row("real/slovorez", *jsep(version), (SHADER,))
-        yield Row("real/rawi_int8", *jsep(version), (NUMERIC,))
+        yield Row("real/silero_vad_openvino_16k", *jsep(version), NUMERIC)
+        yield Row("real/silero_vad_openvino_16k", *native(version), NUMERIC)
+        yield Row("real/silero_vad_16k_sequence", *native(version), NUMERIC)
+        yield Row("real/slovorez", *jsep(version), SHADER)
+        yield Row("real/rawi_int8", *jsep(version), NUMERIC)
     suspect, reference = jsep("1.27.0")
-    yield Row("real/silero_vad_openvino_16k", f"{suspect}?level=disabled", f"{reference}?level=disabled", (AGREES,))
-    yield Row("real/slovorez", *native("1.30.0"), (RUN,))
+    yield Row("real/silero_vad_openvino_16k", f"{suspect}?level=disabled", f"{reference}?level=disabled", AGREES)
+    yield Row("real/slovorez", *native("1.30.0"), RUN)
 
 
 def judged(row: Row, folder: Path) -> str:
@@ -155,9 +157,9 @@ def main() -> int:
         begun = time.perf_counter()
         got = judged(row, arguments.cases)
         seconds = time.perf_counter() - begun
-        right = got in row.expected
+        right = got == row.expected
         wrong += not right
-        cells = (row.case, f"`{row.suspect}`", f"`{row.reference}`", " or ".join(row.expected))
+        cells = (row.case, f"`{row.suspect}`", f"`{row.reference}`", row.expected)
         print(f"| {' | '.join(cells)} | {got if right else f'**{got}**'} | {seconds:.1f} |", flush=True)
     print(f"\n{wrong or 'no'} judgement{'s are' if wrong != 1 else ' is'} not as expected.")
     return 1 if wrong else 0

@@ -33,7 +33,7 @@ _TOO_OLD = (
     "unsupported model ir version",
     "unsupported model ir_version",
     "is under development and support for this",
-    "error no op registered for",
+    "no op registered for",
     "is not a registered function/op",
     "is too old to take tensors",
 )

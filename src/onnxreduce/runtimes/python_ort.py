@@ -62,6 +62,7 @@ class PythonOrt(ChildRuntime):
         """Runtime, version, provider and, of plugins, library and device."""
         self._start()
         facts = {
+            "target": str(self.target),
             "runtime": "onnxruntime (Python)",
             "version": self._hello["version"],
             "provider": self._provider,

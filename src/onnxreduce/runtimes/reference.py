@@ -29,7 +29,8 @@ class Reference(ChildRuntime):
     def describe(self) -> Mapping[str, str]:
         """Runtime and version."""
         self._start()
-        return {"runtime": "onnx.reference", "version": self._hello["version"], "provider": "numpy"}
+        facts = {"target": str(self.target), "runtime": "onnx.reference", "provider": "numpy"}
+        return {**facts, "version": self._hello["version"]}
 
     def _command(self) -> list[str]:
         return [sys.executable, str(_WORKER), str(self._memory or 0)]

@@ -120,7 +120,12 @@ class BrowserHost:
             work.close()
             raise SetupError("the browser host is closed")
         if self._loop is None:
-            self._start_thread()
+            try:
+                self._start_thread()
+            except BaseException:
+                work.close()
+                self.close()
+                raise
         assert self._loop is not None
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:

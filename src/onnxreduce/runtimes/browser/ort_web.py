@@ -167,6 +167,7 @@ class OrtWebRuntime:
         async with self._host.tab(self._mode, webgpu=webgpu) as tab:
             frame = await self._frame(tab, fresh=False)
             facts = {
+                "target": str(self.target),
                 "runtime": "onnxruntime-web",
                 "version": str(frame.facts["versions"].get("web", self._package.version)),
                 "package": self._package.source,
