@@ -85,6 +85,25 @@ def test_attributes_follow_the_shapes() -> None:
     assert shapes(found.best) == {"x": (1, 2, 1, 1)}
 
 
+def test_multiples_of_a_size_follow() -> None:
+    """The four gates of an LSTM lie side by side."""
+    rng = np.random.default_rng(0)
+    held = {
+        "w": rng.normal(size=(1, 32, 6)).astype(np.float32),
+        "r": rng.normal(size=(1, 32, 8)).astype(np.float32),
+        "b": rng.normal(size=(1, 64)).astype(np.float32),
+    }
+    text = "(float[5, 1, 6] x) => (float[5, 1, 1, 8] y) { y = LSTM<hidden_size=8>(x, w, r, b) }"
+    found = shrink_with("dims", graph(text, **held), lambda candidate: True)
+    assert shapes(found.best) == {"x": (1, 1, 1)}
+    assert {name: tensor.shape for name, tensor in weights(found.best).items()} == {
+        "w": (1, 4, 1),
+        "r": (1, 4, 1),
+        "b": (1, 8),
+    }
+    assert calls(found) <= 10
+
+
 def test_keep_shape_forbids_it() -> None:
     text = "(float[8, 5] x) => (float[8, 5] y) { y = Neg(x) }"
     found = shrink_with("dims rank", graph(text), lambda candidate: True, keep=["shape"])

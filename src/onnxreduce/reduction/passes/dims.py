@@ -135,7 +135,23 @@ def sizes(old: int) -> list[int]:
 
 
 def _resized(problem: Shrinking, group: frozenset[Axis], old: int, new: int) -> Iterator[Draft]:
-    """The draft at another size: the tensors sliced, and size constants changed, or left as they are."""
+    """The draft at another size: the tensors sliced, and size constants changed, or left as they are.
+
+    First with all multiples of the old size scaled too: gates of recurrent layers and heads lie side by side.
+    """
+    scaled = problem.draft()
+    found = False
+    for held in (scaled.feeds, scaled.weights):
+        for name, tensor in held.items():
+            if any(length > old and length % old == 0 for length in tensor.shape):
+                found = True
+            for axis, length in enumerate(tensor.shape):
+                if length % old == 0 and length:
+                    held[name] = _sliced(held[name], axis, length // old * new)
+    if found:
+        _change_constants(scaled, old, new, {name for name, _ in group})
+        _fit_attributes(scaled)
+        yield scaled
     for constants in (True, False):
         draft = problem.draft()
         for name, axis in group:

@@ -15,6 +15,8 @@ from onnxreduce.reduction.shrink import Shrinking
 
 UNARY = ("Neg", "Abs", "Relu", "Identity")
 BINARY = ("Add", "Sub", "Mul")
+INPUTS_TRIED = 2
+"""Of an operator with many inputs, the first that fit the output are tried as inputs of a plainer one."""
 
 
 def outputs(problem: Shrinking) -> None:
@@ -151,6 +153,7 @@ def _plainer(problem: Shrinking, node: NodeProto) -> Iterator[NodeProto]:
     rank = operator_rank(node.op_type, node.domain)
     fitting = [name for name in read_names(node) if same_type(problem, named[0], name, shape=False)]
     fitting.sort(key=lambda name: not same_type(problem, named[0], name))
+    fitting = fitting[:INPUTS_TRIED]
     for op_type in PLAIN:
         if operator_rank(op_type) >= rank and not (len(fitting) > 1 and op_type == UNARY[0]):
             continue
@@ -158,5 +161,5 @@ def _plainer(problem: Shrinking, node: NodeProto) -> Iterator[NodeProto]:
             for name in fitting:
                 yield helper.make_node(op_type, [name], named, name=node.name)
         elif op_type in BINARY and operator_rank(op_type) < rank:
-            for pair in itertools.permutations(fitting, 2):
+            for pair in itertools.combinations(fitting, 2):
                 yield helper.make_node(op_type, list(pair), named, name=node.name)
