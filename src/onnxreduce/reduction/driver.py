@@ -295,6 +295,11 @@ class Run:
             "confirmed_fresh": False,
             **self._costs(problem, recorded),
             "reliability": f"{failed} of {runs} runs" if runs else "not measured",
+            "reliability_p": _rounded(problem.trials.p),
+            "reliability_confidence": _rounded(problem.trials.confidence),
+            "repeats": problem.repeats,
+            "contamination_checks": problem.contamination_checks,
+            "contaminated": problem.contaminated,
             "noise_floor": golden.noise,
             "runtime": _words(suspect),
             "reference": _words(sides.get("reference", {})),
@@ -315,6 +320,10 @@ class Run:
             "seconds_in_runtime": round(self._journal.seconds + recorded.seconds + started, 2),
             "seconds_starting_runtime": round(started, 2),
         }
+
+
+def _rounded(share: float | None) -> float | None:
+    return None if share is None else round(share, 4)
 
 
 def _rewritten(original: Model, normalised: Model) -> bool:

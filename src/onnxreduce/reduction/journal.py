@@ -37,6 +37,10 @@ class Journal:
         """What the run is about, as the first line."""
         self._write(facts)
 
+    def note(self, text: str) -> None:
+        """What is worth telling beside the verdicts."""
+        self._write({"at": round(self.elapsed, 3), "note": text})
+
     def add(self, what: str, nodes: Iterable[int], verdict: Verdict, **more: Any) -> None:
         """Record one oracle call on a model of the given nodes."""
         listed = sorted(nodes)

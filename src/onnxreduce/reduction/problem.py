@@ -13,6 +13,7 @@ from onnxreduce.graph.tensors import StoredTensor
 from onnxreduce.oracle.signature import Signature
 from onnxreduce.oracle.verdict import Golden, Oracle, Outcome, Verdict
 from onnxreduce.reduction.journal import Journal
+from onnxreduce.reduction.reliability import Reliability
 
 DEAR_SECONDS = 1.0
 """A candidate that is expected to take longer is judged in a fresh instance at once, not twice."""
@@ -22,7 +23,10 @@ TRIALS = 3
 """Runs of the first small candidate that fails, its confirmation counted."""
 MORE_TRIALS = 10
 """Runs to estimate how often an unreliable fault shows."""
-CONFIDENCE = 0.95
+DOUBTS = 3
+"""How often a candidate that fails in a used runtime only is run `MORE_TRIALS` times in all."""
+CHECK_EVERY = 50
+"""Oracle calls from one run of the best so far, whose verdict is known, to the next."""
 
 
 class StoppedError(Exception):
@@ -41,7 +45,11 @@ class Problem:
     """Deletion of nodes from one model under one oracle, as a `NodeProblem` for the search.
 
     A candidate is interesting when it fails with the signature of the original, first in a warm instance of the
-    runtime and then, with the reference run again, in a fresh one.
+    runtime and then, with the reference run again, in a fresh one. Where the fault is unreliable, each of the two takes
+    `repeats` runs, and ends with the first that fails.
+
+    `contamination_checks`: runs of the best so far in a warm instance that has run others; `contaminated`: how many of
+    them did not fail while a fresh instance did.
     """
 
     def __init__(
@@ -60,8 +68,10 @@ class Problem:
         self.signature: Signature = golden.verdict.signature
         self.best: tuple[int, ...] = index.every_node
         self.journal = journal
-        self.repeats = 1
         self.reliability = (0, 0)
+        self.trials = Reliability()
+        self.contamination_checks = 0
+        self.contaminated = 0
         self.own_seconds = 0.0
         self._recorded = recorded
         self._oracle = oracle
@@ -70,6 +80,14 @@ class Problem:
         self._seconds_per_node = golden.verdict.seconds / max(self.size, 1)
         self._answers: dict[tuple[int, ...], bool] = {self.best: True}
         self._wrong: dict[tuple[int, ...], list[int]] = {self.best: self._producers_of(golden.verdict)}
+        self._doubts = 0
+        self._checked_at = 0
+        self._unchecked: list[tuple[int, ...]] = []
+
+    @property
+    def repeats(self) -> int:
+        """Runs that a verdict takes."""
+        return self.trials.repeats
 
     def interesting(self, nodes: Collection[int]) -> bool:
         """See `NodeProblem`. Raises StoppedError when the budget is used up."""
@@ -89,6 +107,9 @@ class Problem:
                 self.best = key
             if candidate and self.reliability[1] == 0 and not self._is_dear(candidate):
                 self._learn_reliability(candidate)
+        else:
+            self._unchecked.append(key)
+        self._check()
         if self._progress:
             self._progress(self)
         return verdict is not None
@@ -150,7 +171,14 @@ class Problem:
             return self._shows("candidate", candidate, fresh=True)
         if self._shows("candidate", candidate, alone=True) is None:
             return None
-        return self._shows("confirm", candidate, fresh=True)
+        before = self.journal.calls
+        verdict = self._shows("confirm", candidate, fresh=True)
+        if self.reliability[1] == 0:
+            return verdict
+        if verdict is None:
+            return self._doubt(candidate)
+        self._count(1, self.journal.calls - before)
+        return verdict
 
     def _shows(self, what: str, candidate: Candidate, *, fresh: bool = False, alone: bool = False) -> Verdict | None:
         """The first verdict that is the original's, in as many runs as its reliability asks for."""
@@ -160,18 +188,61 @@ class Problem:
                 return verdict
         return None
 
+    def _doubt(self, candidate: Candidate) -> Verdict | None:
+        """It failed in a used instance only: is that instance to blame, or does the fault show rarely?"""
+        if self._doubts >= DOUBTS:
+            return None
+        self._doubts += 1
+        passed = self.repeats
+        for run in range(1, MORE_TRIALS):
+            verdict = self._judge("doubt", candidate, fresh=True)
+            if self._is_same(verdict):
+                self._count(1, passed + run)
+                return verdict
+        return None
+
+    def _count(self, failed: int, runs: int) -> None:
+        """Count runs of a candidate that shows the fault. Answers that came too easily are asked for again."""
+        before = self.repeats
+        self.trials.add(failed, runs)
+        if self.trials.unreliable:
+            self.reliability = (self.trials.failed, self.trials.runs)
+        if before == 1 < self.repeats:
+            self._answers = {key: answer for key, answer in self._answers.items() if answer}
+
+    def _check(self) -> None:
+        """Now and then run the best so far, whose verdict is known, in the instance that has run so many others."""
+        if self.journal.calls - self._checked_at < CHECK_EVERY:
+            return
+        self._checked_at = self.journal.calls
+        candidate = self.candidate()
+        if len(self.best) == self.size or self._is_dear(candidate):
+            return
+        self.contamination_checks += 1
+        before = self.journal.calls
+        if self._shows("check", candidate, alone=True) is not None:
+            self._count(1, self.journal.calls - before)
+        elif self._shows("check", candidate, fresh=True) is None:
+            self._count(0, self.journal.calls - before)
+            return
+        else:
+            self.contaminated += 1
+            self.journal.note("a used instance was spoilt: what it judged since the last check is asked again")
+            for key in self._unchecked:
+                self._answers.pop(key, None)
+        self._unchecked.clear()
+
     def _is_dear(self, candidate: Candidate) -> bool:
         return len(candidate.nodes) * self._seconds_per_node > DEAR_SECONDS
 
     def _learn_reliability(self, candidate: Candidate) -> None:
-        """How often does it show? Repeats follow: ceil(log(1 - confidence) / log(1 - p))."""
+        """How often does it show? Its confirmation counts as the first run."""
         failed = runs = 1
         while runs < (TRIALS if failed == runs else MORE_TRIALS):
             runs += 1
             failed += self._is_same(self._judge("reliability", candidate, fresh=True, alone=True))
         self.reliability = (failed, runs)
-        if failed < runs:
-            self.repeats = math.ceil(math.log(1 - CONFIDENCE) / math.log(1 - failed / runs))
+        self._count(failed, runs)
 
     def _judge(self, what: str, candidate: Candidate, *, fresh: bool = False, alone: bool = False) -> Verdict:
         if self.journal.calls >= self._budget.calls or self.journal.elapsed > self._budget.seconds:

@@ -118,7 +118,7 @@ class Shrinking:
         if found is None:
             return False
         if not found.confirmed:
-            verdict = self._failure(found.candidate, fresh=True)
+            verdict = self._first_failure(found.candidate, fresh=True)
             if verdict is None:
                 self._answers[key] = None
                 return False
@@ -188,12 +188,7 @@ class Shrinking:
         key = _digest(bare)
         if key not in self._answers:
             sound = self._sound(draft)
-            verdict = None
-            for _ in range(self.repeats if sound else 0):
-                assert sound is not None
-                verdict = self._failure(sound[0], alone=True)
-                if verdict is not None:
-                    break
+            verdict = self._first_failure(sound[0], alone=True) if sound else None
             self._answers[key] = _Failing(*sound, verdict.message) if sound and verdict else None
         return key, self._answers[key]
 
@@ -211,6 +206,11 @@ class Shrinking:
         if self._double and not self._reference.precise(candidate, values, self.tolerance):
             return None
         return replace(candidate, expected={name: values[name] for name in candidate.outputs}), values
+
+    def _first_failure(self, candidate: Candidate, *, fresh: bool = False, alone: bool = False) -> Verdict | None:
+        """The first verdict that is the original's, in as many runs as the fault's reliability asks for."""
+        runs = (self._failure(candidate, fresh=fresh, alone=alone) for _ in range(self.repeats))
+        return next((verdict for verdict in runs if verdict is not None), None)
 
     def _failure(self, candidate: Candidate, *, fresh: bool = False, alone: bool = False) -> Verdict | None:
         """The verdict of a candidate that fails as the original does. One that fails in another way is kept aside."""
