@@ -6,6 +6,7 @@ import numpy as np
 from planted_faults import calls, graph, holds, operators, shown, shrink_with
 
 from onnxreduce.graph.candidate import Candidate
+from onnxreduce.graph.order import weights
 
 CHAIN = "(float[4] x) => (float[4] y) { a = Abs(x) b = Sqrt(a) c = Exp(b) y = Tanh(c) }"
 TWO = "(float[3] x, float[3] z) => (float[3] y, float[3] w) { a = Exp(x) y = Tanh(a) w = Abs(z) }"
@@ -129,6 +130,29 @@ def test_simplify_keeps_two_inputs_where_they_matter() -> None:
     found = shrink_with("simplify", graph(text), two_inputs, {"x": [1, 2, 3], "z": [1, 2, 3]})
     assert shown(found) == ["a = Neg(x)", "y = Add(a, z)"]
     assert calls(found) <= 8
+
+
+BIASED = "(float[1, 1, 5, 5] x) => (float[1, 1, 3, 3] y) { y = Conv(x, w, b) }"
+CONV = {"w": np.ones((1, 1, 3, 3), np.float32), "b": np.ones(1, np.float32)}
+
+
+def test_optional_inputs_go() -> None:
+    found = shrink_with("optional", graph(BIASED, **CONV), holds("Conv"))
+    assert shown(found) == ["y = Conv(x, w)"]
+    assert calls(found) <= 2
+
+
+def test_optional_inputs_in_the_middle_are_left_out() -> None:
+    text = "(float[4] x, float low, float high) => (float[4] y) { y = Clip(x, low, high) }"
+    found = shrink_with("optional", graph(text), lambda candidate: "high" in candidate.feeds, {"low": -9, "high": 2})
+    assert shown(found) == ["y = Clip(x, , high)"]
+    assert calls(found) <= 4
+
+
+def test_optional_inputs_stay_where_the_fault_needs_them() -> None:
+    found = shrink_with("optional", graph(BIASED, **CONV), lambda candidate: len(weights(candidate)) == 2)
+    assert shown(found) == ["y = Conv(x, w, b)"]
+    assert calls(found) <= 1
 
 
 def test_merge_makes_one_cast_of_two() -> None:

@@ -13,7 +13,10 @@ from onnxreduce.graph.tensors import StoredTensor
 
 
 def changes(before: Candidate, after: Candidate) -> dict[str, str]:
-    """By kind: operators, dtype, opset, shape, values and order; kinds that did not change are left out."""
+    """By kind: operators, element types, opset, IR version, numbers of elements, values and order.
+
+    Kinds that did not change are left out; order is told where the operators are the same.
+    """
     old, new = before.model.proto, after.model.proto
     pairs = {
         "operators": (_operators(before), _operators(after)),
@@ -26,6 +29,9 @@ def changes(before: Candidate, after: Candidate) -> dict[str, str]:
         "elements of inputs and initializers": (str(_elements(before)), str(_elements(after))),
     }
     found = {kind: f"{was} → {now}" for kind, (was, now) in pairs.items() if was != now}
+    was, now = ([node.op_type for node in proto.graph.node] for proto in (old, new))
+    if was != now and sorted(was) == sorted(now):
+        found["order"] = f"{', '.join(was)} → {', '.join(now)}"
     same = [name for name in after.feeds if name in before.feeds]
     if any(not _same(before.feeds[name], after.feeds[name]) for name in same) or len(same) < len(after.feeds):
         found["values"] = "inputs are no longer the recorded ones"

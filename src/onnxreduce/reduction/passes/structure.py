@@ -6,12 +6,12 @@ import itertools
 from collections.abc import Iterator
 from functools import partial
 
-from onnx import NodeProto, helper
+from onnx import NodeProto, defs, helper
 
 from onnxreduce.graph.draft import Draft
 from onnxreduce.graph.order import PLAIN, operator_rank
 from onnxreduce.graph.walk import read_names
-from onnxreduce.reduction.shrink import Shrinking
+from onnxreduce.reduction.shrink import Edit, Shrinking
 
 UNARY = ("Neg", "Abs", "Relu", "Identity")
 BINARY = ("Add", "Sub", "Mul")
@@ -27,6 +27,22 @@ def outputs(problem: Shrinking) -> None:
         del draft.proto.graph.output[at]
         problem.attempt(draft)
         at = min(at, len(problem.best.outputs)) - 1
+
+
+def optional(problem: Shrinking) -> None:
+    """Leave out inputs and outputs that operators do not ask for: all at once, or those that can go."""
+    draft = problem.draft()
+    version = next((each.version for each in draft.proto.opset_import if not each.domain), 1)
+    edits: list[Edit] = []
+    for at, node in enumerate(draft.nodes):
+        try:
+            schema = defs.get_schema(node.op_type, version, node.domain)
+        except defs.SchemaError:
+            continue
+        for position, (name, formal) in enumerate(zip(node.input, schema.inputs, strict=False)):
+            if name and formal.option == defs.OpSchema.FormalParameterOption.Optional:
+                edits.append(partial(_leave_out, at, position))
+    problem.together(edits)
 
 
 def bypass(problem: Shrinking) -> None:
@@ -91,6 +107,14 @@ def same_type(problem: Shrinking, left: str, right: str, *, shape: bool = True) 
     if first is None or second is None or first.elem_type != second.elem_type:
         return False
     return not shape or first.shape == second.shape
+
+
+def _leave_out(at: int, position: int, draft: Draft) -> None:
+    node = draft.nodes[at]
+    if position < len(node.input):
+        node.input[position] = ""
+    while node.input and not node.input[-1]:
+        node.input.pop()
 
 
 def _bypassed(problem: Shrinking, at: int, instead: dict[str, str]) -> bool:

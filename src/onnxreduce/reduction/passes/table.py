@@ -41,6 +41,7 @@ PASSES = (
     ),
     Pass("bypass", structure.bypass, "let readers of a node read its inputs of the same type", structural=True),
     Pass("outputs", structure.outputs, "drop graph outputs, and what only they needed", structural=True),
+    Pass("optional", structure.optional, "leave out inputs that operators do not ask for", structural=True),
     Pass("merge", structure.merge, "make one of two nodes in a row", structural=True),
     Pass(
         "nodes",
