@@ -1,6 +1,6 @@
-"""Whole reductions in the real browser: calls, full-model equivalents, time and its share in the runtimes.
+"""Whole reductions with the real runtimes: what is left, calls, full-model equivalents, time and its share.
 
-    python benchmarks/reductions.py [--cases FOLDER] [--only NAME ...] [--ort-web VERSION]
+    python benchmarks/reductions.py [--cases FOLDER] [--only WORD ...] [--ort-web VERSION]
 
 Without the folder of real cases it runs what `examples/` builds. Prints a Markdown table; counts can be compared from
 machine to machine, seconds only within one run.
@@ -11,53 +11,29 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
-import onnx
+from cases import BUILT, CASES, SHARED, Case, built
 
 import onnxreduce
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "examples"))
-CASES = ROOT.parent / "shared" / "cases"
-WEB = (
-    "race_int64_mul",
-    "race_topk",
-    "dequantize_uint8",
-    "concat_nine_inputs",
-    "maxpool_ceil_error",
-    "resize_wrong_shape",
-)
-REAL = ("silero_vad_openvino_16k", "rawi_int8", "slovorez")
+HEAD = (
+    "case", "nodes", "by deletion", "in the end", "elements", "script lines", "calls of deletion",
+    "full-model equivalents", "all calls", "seconds", "in runtimes",
+)  # fmt: skip
 
 
-def examples(folder: Path) -> Iterator[tuple[str, Path, Path]]:
-    """The founding models and the demo model, built anew."""
-    import founding_models
-    import smolvla_model
-
-    for depth in (3, 4, 5):
-        model = founding_models.build(depth)
-        yield save(folder, f"founding depth {depth}", model, founding_models.inputs(model))
-    yield save(folder, "demo", *smolvla_model.build())
+def reduced(case: Case, model: Path, folder: Path, ort_web: str | None = None) -> onnxreduce.Reduction:
+    """Reduce a case under its own oracle."""
+    suspect, reference = case.targets or (None, None)
+    oracle = onnxreduce.choose("webgpu-vs-wasm", onnxreduce.Settings(suspect, reference))
+    setup = onnxreduce.Setup(ort_web=None if case.targets else ort_web)
+    return onnxreduce.reduce(model, oracle, model.with_suffix(".npz"), output=folder, force=True, setup=setup)
 
 
-def save(folder: Path, name: str, model: onnx.ModelProto, inputs: dict[str, np.ndarray]) -> tuple[str, Path, Path]:
-    path = folder / f"{name.replace(' ', '_')}.onnx"
-    onnx.save(model, path)
-    np.savez(path.with_suffix(".npz"), **inputs)
-    return name, path, path.with_suffix(".npz")
-
-
-def shared(folder: Path) -> Iterator[tuple[str, Path, Path]]:
-    """Real cases, where the folder is there."""
-    names = [f"smolvla/{name}" for name in ("smolvla", "smolvla_prefill")]
-    names += [f"web/{name}" for name in WEB] + [f"real/{name}" for name in REAL]
-    for name in names:
-        if (folder / f"{name}.onnx").is_file():
-            yield name, folder / f"{name}.onnx", folder / f"{name}.npz"
+def lines_of(folder: Path) -> int:
+    """Lines of the emitted script, blank ones included."""
+    return len((folder / "build_repro.py").read_text("utf-8").splitlines())
 
 
 def main() -> None:
@@ -68,48 +44,35 @@ def main() -> None:
     arguments = parser.parse_args()
     if not arguments.cases.is_dir():
         print("the folder of real cases is not there: only the models of examples/ are run", file=sys.stderr)
-    print(
-        "| case | nodes | by deletion | in the end | elements | script lines | calls of deletion | full-model "
-        "equivalents | calls of shrinking | seconds | in runtimes |"
-    )
-    print("|---|---|---|---|---|---|---|---|---|---|---|")
+    print(f"| {' | '.join(HEAD)} |\n|{'---|' * len(HEAD)}")
     with tempfile.TemporaryDirectory() as temporary:
-        for name, model, inputs in (*examples(Path(temporary)), *shared(arguments.cases)):
-            if arguments.only and not any(word in name for word in arguments.only):
+        for case in (*BUILT, *SHARED):
+            if arguments.only and not any(word in case.name for word in arguments.only):
                 continue
+            model = arguments.cases / f"{case.name}.onnx"
+            if case in BUILT:
+                model = built(Path(temporary), case.name)
+            elif not model.is_file():
+                continue
+            folder = Path(temporary) / "out"
             try:
-                found = onnxreduce.reduce(
-                    model,
-                    inputs=inputs,
-                    output=Path(temporary) / "out",
-                    force=True,
-                    setup=onnxreduce.Setup(ort_web=arguments.ort_web),
-                )
+                print(row(case, reduced(case, model, folder, arguments.ort_web), folder), flush=True)
             except onnxreduce.OnnxReduceError as error:
-                print(f"| {name} | {error} |", flush=True)
-                continue
-            print(row(name, found, Path(temporary) / "out"), flush=True)
+                print(f"| {case.name} | {error} |", flush=True)
 
 
-def row(name: str, found: onnxreduce.Reduction, folder: Path) -> str:
+def row(case: Case, found: onnxreduce.Reduction, folder: Path) -> str:
+    """One line of the table; what is not a confirmed, 1-minimal reduction is marked behind it."""
     summary = found.summary
     deletion = summary["deletion"] or summary
-    lines = len((folder / "build_repro.py").read_text().splitlines())
     cells = [
-        name,
-        summary["nodes_before"],
-        len(summary["nodes"]),
-        summary["nodes_after"],
-        summary.get("elements_after", ""),
-        lines,
-        deletion["oracle_calls"],
-        deletion["full_model_equivalents"],
-        summary["oracle_calls"] - deletion["oracle_calls"],
-        summary["seconds"],
+        case.name, summary["nodes_before"], len(summary["nodes"]), summary["nodes_after"],
+        summary.get("elements_after", ""), lines_of(folder), deletion["oracle_calls"],
+        deletion["full_model_equivalents"], summary["oracle_calls"], summary["seconds"],
         f"{100 * summary['seconds_in_runtime'] / summary['seconds']:.0f} %",
-    ]
-    mark = "" if found.status is onnxreduce.Status.REDUCED and summary["one_minimal"] else f" ({found.status.value})"
-    return "| " + " | ".join(str(cell) for cell in cells) + f" |{mark}"
+    ]  # fmt: skip
+    whole = found.status is onnxreduce.Status.REDUCED and summary["one_minimal"]
+    return f"| {' | '.join(map(str, cells))} |" + ("" if whole else f" {found.status.value}")
 
 
 if __name__ == "__main__":
