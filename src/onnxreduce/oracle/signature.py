@@ -69,7 +69,7 @@ _RULES = (
     (re.compile(r"\b([Nn]ode) ?\(.*?\)(?=\.?$| Op \()"), r"\1 (…)"),
     (re.compile(r"\bIn Node, \(.*\) -> \(.*?\) , Error"), "In Node, Error"),
     (re.compile(r"(?<![\w.])([A-Za-z]:)?([/\\][\w.+-]+){2,}(:\d+)?"), "…"),
-    (re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`"), "'…'"),
+    (re.compile(r"(?<!\w)'[^']*'(?!\w)|\"[^\"]*\"|`[^`]*`"), "'…'"),
     (re.compile(r"\b0x[0-9a-fA-F]+\b"), "#"),
     (re.compile(r"[-+]?\b\d+(\.\d+)?([eE][-+]?\d+)?\b"), "#"),
     (re.compile(r"[\[{(]\s*#(\s*[,x]\s*#)*\s*[\]})]"), "[#]"),
@@ -84,4 +84,5 @@ def normalised(message: str) -> str:
     text = lines[0] if lines else ""
     for pattern, replacement in _RULES:
         text = pattern.sub(replacement, text)
-    return text.strip()[:LONGEST]
+    text = text.strip()
+    return text if len(text) <= LONGEST else text[: LONGEST - 2].rpartition(" ")[0] + " …"

@@ -120,7 +120,7 @@ class Run:
 
     def _reduce(self, index: GraphIndex, recorded: Recording, golden: Golden) -> Reduction:
         verdict = golden.verdict
-        self.watcher.stage(f"the original fails: {verdict.signature} ({_places(verdict)})")
+        self.watcher.stage(f"the original fails: {verdict.signature}{_places(verdict)}")
         if self.folder:
             self._journal.keep_in(self.folder / JOURNAL)
         problem = Problem(index, recorded, self.oracle, golden, self._journal, self.budget, self.watcher.progress)
@@ -332,8 +332,8 @@ def _rewritten(original: Model, normalised: Model) -> bool:
 
 def _places(verdict: Verdict) -> str:
     if not verdict.differences:
-        return " ".join(verdict.message.split())[:120]
-    return f"{len(verdict.wrong_outputs)} of {len(verdict.differences)} outputs wrong"
+        return ""
+    return f" ({len(verdict.wrong_outputs)} of {len(verdict.differences)} outputs wrong)"
 
 
 def _words(facts: Mapping[str, str]) -> str:

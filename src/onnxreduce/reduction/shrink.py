@@ -198,6 +198,8 @@ class Shrinking:
         values = self._reference.record(bare)
         if values is None or any(name not in values for name in bare.outputs):
             return None
+        if any(values[name].size == 0 for name in bare.outputs) and not self._empty_before():
+            return None  # an output without elements shows nothing to a reader
         candidate = draft.candidate(values)
         if not _is_valid(candidate, full_check=self._full_check):
             return None
@@ -206,6 +208,10 @@ class Shrinking:
         if self._double and not self._reference.precise(candidate, values, self.tolerance):
             return None
         return replace(candidate, expected={name: values[name] for name in candidate.outputs}), values
+
+    def _empty_before(self) -> bool:
+        """Whether the best so far has an output without elements."""
+        return any(name in self.values and self.values[name].size == 0 for name in self.best.outputs)
 
     def _first_failure(self, candidate: Candidate, *, fresh: bool = False, alone: bool = False) -> Verdict | None:
         """The first verdict that is the original's, in as many runs as the fault's reliability asks for."""

@@ -29,6 +29,16 @@ BUNDLES = {
     "jspi": ("ort.jspi.bundle.min.mjs", "ort.jspi.min.mjs", "ort.jspi.mjs"),
     "wasm": ("ort.wasm.bundle.min.mjs", "ort.wasm.min.mjs", "ort.wasm.mjs"),
 }
+# Of the provider itself, from onnxruntime-common's inference-session.ts and webgpu_provider_options.h. ONNX Runtime
+# ignores what it does not know, so that a misspelt option would go unnoticed.
+PROVIDER_OPTIONS = frozenset(
+    {
+        "preferredLayout", "forceCpuNodeNames", "validationMode", "storageBufferCacheMode", "uniformBufferCacheMode",
+        "queryResolveBufferCacheMode", "defaultBufferCacheMode", "enableInt64", "enableGraphCapture",
+        "enablePIXCapture", "preserveDevice", "powerPreference", "forceFallbackAdapter", "deviceType", "deviceId",
+        "maxStorageBufferBindingSize", "multiRotaryCacheConcatOffset", "dawnBackendType",
+    }
+)  # fmt: skip
 LEVELS = ("disabled", "basic", "extended", "layout", "all")
 PROVIDERS = ("wasm", "webgpu", "webnn", "webgl")
 
@@ -222,6 +232,10 @@ def _session_options(options: dict[str, str]) -> dict[str, Any]:
 def _provider_options(provider: str, options: dict[str, str]) -> dict[str, Any]:
     if options and provider not in ("webgpu", "webnn"):
         raise BadInputError(f"provider {provider} of ort-web takes no options such as {next(iter(options))!r}")
+    unknown = sorted(set(options) - PROVIDER_OPTIONS)
+    if unknown:
+        known = ", ".join(sorted({"bundle", "level", "disabled_optimizers", "threads", "adapter"} | PROVIDER_OPTIONS))
+        raise BadInputError(f"option {unknown[0]!r} of ort-web is not known; known: {known}")
     given: dict[str, Any] = dict(options)
     if "forceCpuNodeNames" in given:
         given["forceCpuNodeNames"] = [name for name in options["forceCpuNodeNames"].split(",") if name]
