@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 DEMO := build/demo
 
-.PHONY: demo test check bench setup format clean
+.PHONY: demo test check lint bench setup format clean
 
 setup: $(VENV)/.ready
 
@@ -23,14 +23,17 @@ demo: setup
 test: setup
 	$(BIN)/pytest
 
-check: setup
+lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+check: lint
 	$(BIN)/pytest -m "not browser and not slow"
 
 bench: setup
 	$(BIN)/python benchmarks/planted.py
+	$(BIN)/python benchmarks/candidates.py
 	$(BIN)/python benchmarks/reductions.py
 
 format: setup
