@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,7 +70,8 @@ def reduce(
     finally:
         if judge is not None and judge is not oracle:
             judge.close()
-        _remove_empty(made)
+        if folder:
+            _give_up(folder, made)
 
 
 def check(
@@ -110,14 +110,22 @@ def _make_writable(folder: Path, force: bool) -> list[Path]:
             raise BadInputError(f"output folder {folder} holds another run ({held[0]}); choose another or add --force")
         made = [each for each in (folder, *folder.parents) if not each.exists()]
         folder.mkdir(parents=True, exist_ok=True)
-        probe = folder / f".onnxreduce-{os.getpid()}"
-        probe.write_bytes(b"")
-        probe.unlink()
+        (folder / JOURNAL).touch(exist_ok=force)  # claims the folder: of two runs at once the second is refused
+    except FileExistsError as error:
+        raise BadInputError(f"output folder {folder} cannot be written: another run has just begun there") from error
     except (OSError, ValueError) as error:
         _remove_empty(made)
         reason = error.strerror if isinstance(error, OSError) else error
         raise BadInputError(f"output folder {folder} cannot be written: {reason}") from error
     return made
+
+
+def _give_up(folder: Path, made: Sequence[Path]) -> None:
+    """Remove what was made where a run has left nothing."""
+    journal = folder / JOURNAL
+    if journal.is_file() and not journal.stat().st_size:
+        journal.unlink()
+    _remove_empty(made)
 
 
 def _remove_empty(folders: Sequence[Path]) -> None:

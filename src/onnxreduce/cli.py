@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+import traceback
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -35,6 +36,7 @@ from onnxreduce.options import (
     SeedOption,
     SuspectOption,
     TimeoutOption,
+    path,
 )
 from onnxreduce.oracle import spec as specs
 from onnxreduce.oracle.build import BuiltOracle, Setup
@@ -45,6 +47,8 @@ from onnxreduce.reduction.shrink import KINDS_KEPT
 
 REDUCE = "reduce"
 INTERRUPTED = 130
+MISTAKE = 70
+"""As in sysexits.h; Python's own 1 would say that the fault shows, or that the original does not fail."""
 _UsageError: Any = typer.BadParameter.__base__  # of click, which newer versions of typer carry inside
 _GROUP_OPTIONS = {"--help", "-h", "--version", "--install-completion", "--show-completion"}
 
@@ -89,7 +93,8 @@ def reduce_command(
     dim: DimOption = None,
     seed: SeedOption = 0,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="DIR", help="Folder for the result [MODEL-reduced].")
+        Path | None,
+        typer.Option("-o", "--output", metavar="DIR", parser=path, help="Folder for the result [MODEL-reduced]."),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace another run's files in the folder.")] = False,
     ort_web: OrtWebOption = None,
@@ -312,6 +317,9 @@ def main() -> None:
         code = 0
     except OSError as error:  # a full disk, a folder that went away
         _fail(str(error), SetupError.exit_code)
+    except Exception:
+        traceback.print_exc()
+        _fail("this is a mistake of onnxreduce's own: please report it with the lines above", MISTAKE)
     if code == INTERRUPTED:
         _fail("interrupted before there was anything to keep", INTERRUPTED)
     sys.exit(code)

@@ -9,13 +9,25 @@ import typer
 
 from onnxreduce.oracle.choose import CLASSES
 
-ModelArgument = Annotated[Path, typer.Argument(metavar="MODEL", help="The .onnx file.", show_default=False)]
+
+def path(text: str) -> Path:
+    """A path that somebody wrote; an empty one is a variable that was not set, not the current folder."""
+    if not text:
+        raise typer.BadParameter("the path is empty")
+    return Path(text)
+
+
+ModelArgument = Annotated[
+    Path, typer.Argument(metavar="MODEL", parser=path, help="The .onnx file.", show_default=False)
+]
 OracleOption = Annotated[
     str, typer.Option("--oracle", help="Which two ways to run the model are compared: a name, or a .toml file.")
 ]
 InputsOption = Annotated[
     Path | None,
-    typer.Option("--inputs", metavar="FILE.npz|DIR", help="Inputs: an .npz, or a folder with input_0.pb, ..."),
+    typer.Option(
+        "--inputs", metavar="FILE.npz|DIR", parser=path, help="Inputs: an .npz, or a folder with input_0.pb, ..."
+    ),
 ]
 InputOption = Annotated[
     list[str] | None,
@@ -28,7 +40,7 @@ InputOption = Annotated[
 DimOption = Annotated[
     list[str] | None, typer.Option("--dim", metavar="NAME=N", help="Size of a dynamic dimension (or INPUT:AXIS=N).")
 ]
-SeedOption = Annotated[int, typer.Option("--seed", help="Seed of generated inputs.")]
+SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Seed of generated inputs.")]
 OrtWebOption = Annotated[
     str | None,
     typer.Option("--ort-web", metavar="VERSION|DIR", help="onnxruntime-web: another version, or a local build."),

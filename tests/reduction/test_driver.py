@@ -283,6 +283,24 @@ def test_a_runtime_that_goes_away_for_good_keeps_the_best_so_far(tmp_path: Path)
     assert fails(onnx.load(tmp_path / "reduced.onnx"), stopped.inputs)
 
 
+def test_a_mistake_of_our_own_keeps_the_best_so_far_and_is_told(tmp_path: Path) -> None:
+    def stumble(at: int, verdict: Verdict) -> Verdict:
+        if at == 25:
+            raise ZeroDivisionError("stumbled")
+        return verdict
+
+    own = Own.make()
+    own.misbehave = stumble  # type: ignore[method-assign]
+    proto, feeds = faults.hosted()
+    with pytest.raises(ZeroDivisionError, match="stumbled"):
+        onnxreduce.reduce(proto, own, feeds, output=tmp_path, shrinks=DELETION)
+    own.close()
+    summary = json.loads((tmp_path / "summary.json").read_text("utf-8"))
+    assert summary["nodes_after"] < 203
+    assert summary["confirmed_fresh"] is True
+    assert fails(onnx.load(tmp_path / "reduced.onnx"), _inputs_of(tmp_path))
+
+
 def test_a_result_that_is_not_confirmed_is_not_claimed() -> None:
     def never_the_last(at: int, verdict: Verdict) -> Verdict:
         return verdict if at < last else onnxreduce.Verdict(onnxreduce.Outcome.PASSES)

@@ -111,7 +111,8 @@ class Run:
                     "functions are inlined and its constants are initializers; that form cannot be reduced"
                 )
         count = len(verdict.differences)
-        raise DoesNotFailError(f"{model.name} does not fail: {count} of {count} outputs agree{self._made_inputs()}")
+        agreed = f"{count} of {count} outputs agree" if count else f"{self.oracle.name} passes"
+        raise DoesNotFailError(f"{model.name} does not fail: {agreed}{self._made_inputs()}")
 
     def _made_inputs(self) -> str:
         if not self.subject.notes:
@@ -125,6 +126,7 @@ class Run:
             self._journal.keep_in(self.folder / JOURNAL)
         problem = Problem(index, recorded, self.oracle, golden, self._journal, self.budget, self.watcher.progress)
         status = Status.REDUCED
+        mistake: Exception | None = None
         shrinking: Shrinking | None = None
         deletion: dict[str, Any] = {}
         try:
@@ -136,15 +138,19 @@ class Run:
         except (StoppedError, KeyboardInterrupt) as error:
             self.watcher.stage("interrupted" if isinstance(error, KeyboardInterrupt) else "the budget is used up")
             status = Status.STOPPED
-        except OnnxReduceError as error:  # the browser went away for good, say
-            if len(problem.best) == problem.size:
+        except Exception as error:  # the browser went away for good, or a mistake of ours
+            if len(problem.best) == problem.size and shrinking is None:
                 raise
             self.watcher.stage(f"stopped: {error}")
             status = Status.STOPPED
+            mistake = None if isinstance(error, OnnxReduceError) else error
         finally:
             if shrinking is not None:
                 shrinking.close()
-        return self._leave(problem, recorded, golden, status, shrinking, deletion)
+        reduction = self._leave(problem, recorded, golden, status, shrinking, deletion)
+        if mistake is not None:
+            raise mistake
+        return reduction
 
     def _shrinking(self, problem: Problem) -> Shrinking | None:
         count = len(problem.best)
@@ -284,7 +290,9 @@ class Run:
         suspect = sides.get("suspect", {})
         failed, runs = problem.reliability
         return {
-            "model": self.subject.model.name,
+            "model": self.subject.model.name.encode(
+                "utf-8", "replace"
+            ).decode(),  # file names are bytes on some systems
             "oracle": self.oracle.name,
             "signature": str(problem.signature),
             "nodes_before": problem.size,
