@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -170,6 +171,9 @@ IN_BOTH = [
     Mistake("reference is unstable", _model(faults.random), ["unstable", "'y'"]),
     Mistake("an unknown option", _more("--orcale", "x"), ["--orcale"]),
     Mistake("an argument too many", _more("another.onnx"), ["another.onnx"]),
+    Mistake("a negative seed", _more("--seed", "-1"), ["--seed"]),
+    Mistake("a model without a name", lambda folder: ["", *_good(folder)[1:]], ["path is empty"]),
+    Mistake("inputs without a name", _more("--inputs", ""), ["--inputs", "path is empty"]),
     Mistake("a seed that is no number", _more("--seed", "x"), ["--seed"]),
     Mistake("no provider", _oracle("bad.toml", 'reference = "ort/cpu"\nsuspect = "ort/cuda"'), ["CUDA"], 3),
     Mistake("no such folder of a build", _web("--ort-web", "./none"), ["none"], 3),
@@ -185,6 +189,7 @@ IN_REDUCE = [
     Mistake("the output cannot be made", _more("-o", "/proc/none/it"), ["/proc/none/it cannot be written"]),
     Mistake("the output cannot be written", _more("-o", "/proc/self"), ["/proc/self cannot be written"]),
     Mistake("the output's name is too long", _more("-o", "x" * 300), ["cannot be written", "too long"]),
+    Mistake("an output without a name", _more("-o", ""), ["--output", "path is empty"]),
     Mistake("another run lies there", _occupied, ["kept holds another run (summary.json)", "--force"]),
     Mistake("no calls at all", _more("--max-calls", "0"), ["--max-calls"]),
     Mistake("negative time", _more("--time-limit", "-1"), ["--time-limit"]),
@@ -359,7 +364,7 @@ def test_names_from_a_model_do_no_harm(name: str, levels: Path, tmp_path: Path) 
     args = ["wrong.onnx", "--inputs", "data", "--oracle", "levels.toml"]
     checked = children.onnxreduce("check", *args, cwd=tmp_path, env={"COLUMNS": "40"})
     assert checked.code == 1, checked.err
-    done = children.onnxreduce(*args, "-o", "to", cwd=tmp_path, env={"COLUMNS": "40"})
+    done = children.onnxreduce(*args, "-o", "to", "--passes", "", cwd=tmp_path, env={"COLUMNS": "40"})
     _reduced(done, tmp_path / "to")
     for text in (checked.out, checked.err, done.out, done.err):
         assert not {"\x1b", "\x07", "\r", "\u202e"} & set(text)
@@ -385,9 +390,40 @@ def test_a_terminal_with_a_small_alphabet_is_no_end(levels: Path, tmp_path: Path
     _reduced(children.onnxreduce(*args, cwd=tmp_path, env={"PYTHONIOENCODING": "ascii"}), tmp_path / "to")
 
 
+def test_of_two_runs_into_one_folder_one_is_refused(levels: Path, tmp_path: Path) -> None:
+    model, data = faults.save(faults.hosted(4, 4), tmp_path, "wrong.onnx")
+    args = [model, "--inputs", data, "--oracle", levels, "--passes", "", "-o", "to"]
+    running = [children.start(*args, cwd=tmp_path) for _ in range(2)]
+    ended = [(*child.communicate(timeout=300), child.returncode) for child in running]
+    done, refused = sorted((Done(code, out, err) for out, err, code in ended), key=lambda each: each.code)
+    _reduced(done, tmp_path / "to")
+    assert (refused.code, len(refused.words)) == (2, 1)
+
+
+def test_a_name_that_is_no_text_is_kept_out_of_the_way(levels: Path, tmp_path: Path) -> None:
+    model, data = faults.save(faults.normalisation(), tmp_path, "wrong.onnx")
+    odd = Path(os.fsdecode(b"caf\xe9.onnx"))
+    try:
+        (tmp_path / odd).write_bytes(model.read_bytes())
+    except OSError:
+        pytest.skip("this file system has no such names")
+    done = children.onnxreduce(odd, "--inputs", data, "--oracle", levels, "-o", "to", "--passes", "", cwd=tmp_path)
+    _reduced(done, tmp_path / "to")
+
+
+@pytest.mark.parametrize("command", [["check"], ["reduce", "--passes", ""], ["oracles"], ["passes"]])
+def test_the_narrowest_terminal_shows_what_matters(command: list[str], levels: Path, tmp_path: Path) -> None:
+    model, data = faults.save(faults.normalisation(), tmp_path, "wrong.onnx")
+    args = [model, "--inputs", data, "--oracle", levels] if command[0] in ("check", "reduce") else []
+    done = children.onnxreduce(*command, *args, cwd=tmp_path, env={"COLUMNS": "26"})
+    assert max(map(len, done.out.splitlines())) <= 26
+    said = {"check": "numeric", "reduce": "numeric", "oracles": "WebAssembly", "passes": "operators"}
+    assert said[command[0]] in done.out
+
+
 def test_several_runs_at_once_do_not_meet(levels: Path, tmp_path: Path) -> None:
     model, data = faults.save(faults.hosted(4, 4), tmp_path, "wrong.onnx")
-    args = [model, "--inputs", data, "--oracle", levels]
+    args = [model, "--inputs", data, "--oracle", levels, "--passes", ""]
     running = [children.start(*args, "-o", f"to{at}", cwd=tmp_path) for at in range(3)]
     for at, child in enumerate(running):
         out, err = child.communicate(timeout=300)

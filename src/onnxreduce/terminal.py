@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from onnxreduce.runtimes.doctor import Finding
 
 MOST_ROWS = 40
+NARROW = 12
+"""Columns that are left for what matters on the narrowest terminals."""
 _ENDINGS = {
     Status.REDUCED: "reduced",
     Status.STOPPED: "stopped early: the best so far was written",
@@ -92,8 +94,8 @@ def show_reduction(console: Console, reduction: Reduction) -> None:
     """The final table."""
     summary = reduction.summary
     table = Table(title=f"{_ENDINGS[reduction.status]}", show_header=False, title_justify="left", title_style="bold")
-    table.add_column(style="dim", no_wrap=True)
-    table.add_column(overflow="fold")
+    table.add_column(style="dim", overflow="fold")
+    table.add_column(overflow="fold", min_width=NARROW)
     operators = ", ".join(summary["operators"][:MOST_ROWS])
     share = 100 * summary["seconds_in_runtime"] / max(summary["seconds"], 1e-9)
     rows = {
@@ -186,8 +188,8 @@ def show_findings(console: Console, findings: Sequence[Finding]) -> None:
     """The doctor's table."""
     table = Table(show_header=False)
     table.add_column(no_wrap=True)
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column(overflow="fold")
+    table.add_column(style="bold", overflow="fold")
+    table.add_column(overflow="fold", min_width=NARROW)
     for finding in findings:
         text = _safe(finding.value)
         if finding.advice and not finding.ok:
@@ -200,8 +202,8 @@ def show_findings(console: Console, findings: Sequence[Finding]) -> None:
 def show_oracles(console: Console, oracles: Sequence[OracleSpec]) -> None:
     """One line each."""
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column()
+    table.add_column(style="bold", overflow="fold")
+    table.add_column(min_width=NARROW)
     for oracle in oracles:
         table.add_row(_safe(oracle.name), _safe(f"{oracle.description} ({oracle.reference} | {oracle.suspect})"))
     console.print(table)
@@ -210,8 +212,8 @@ def show_oracles(console: Console, oracles: Sequence[OracleSpec]) -> None:
 def show_passes(console: Console, passes: Sequence[Pass]) -> None:
     """One line each."""
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column()
+    table.add_column(style="bold", overflow="fold")
+    table.add_column(min_width=NARROW)
     for one in passes:
         table.add_row(one.name, _safe(one.help) + (f" (--keep {one.changes} forbids it)" if one.changes else ""))
     console.print(table)
