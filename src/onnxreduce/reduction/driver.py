@@ -18,6 +18,7 @@ from onnxreduce.graph.index import GraphIndex
 from onnxreduce.graph.model import Model, load, normalise
 from onnxreduce.graph.prepare import Subject
 from onnxreduce.graph.tensors import StoredTensor
+from onnxreduce.oracle.comparison import Tolerance
 from onnxreduce.oracle.verdict import Golden, Oracle, Outcome, Verdict
 from onnxreduce.reduction.changes import changes
 from onnxreduce.reduction.evidence import evidence
@@ -167,6 +168,7 @@ class Run:
             self.budget,
             self.shrinks.keep,
             problem.repeats,
+            getattr(self.oracle, "tolerance", None) or Tolerance(),
             progress=lambda each: self.watcher.shrinking(each),
         )
         if not shrinking.start():
