@@ -112,6 +112,8 @@ class OrtWebRuntime:
             except TabHungError as error:
                 return RunResult(Status.HANG, message=str(error), seconds_run=timeout)
             except TabDeadError as error:
+                if used and not last:
+                    return None
                 return RunResult(Status.DEAD, message=str(error))
             status = Status(header["status"])
             frame.runs += 1
