@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,7 @@ PROVIDER_OPTIONS = frozenset(
 LEVELS = ("disabled", "basic", "extended", "layout", "all")
 PROVIDERS = ("wasm", "webgpu", "webnn", "webgl")
 
+_AT_ONCE = 0.5
 _ATTEMPTS = 3  # a frame that other models spoilt is replaced; the third is new in every case
 _LARGE = 32 << 20  # bytes of tensors beyond which they are fetched before the clock starts
 _FETCH_RATE = 20e6  # bytes a second that a transfer to the page reaches at the very least
@@ -107,13 +109,14 @@ class OrtWebRuntime:
                 await self._host.retire(tab)  # it did this before; its GPU process may have died since
                 return None
             used = frame.runs > 0
+            begun = time.monotonic()
             try:
                 header, buffers = await self._ask(tab, frame, request, timeout)
             except TabHungError as error:
                 return RunResult(Status.HANG, message=str(error), seconds_run=timeout)
             except TabDeadError as error:
-                if used and not last:
-                    return None
+                if used and not last and time.monotonic() - begun < _AT_ONCE:
+                    return None  # it may have been dead before it was asked
                 return RunResult(Status.DEAD, message=str(error))
             status = Status(header["status"])
             frame.runs += 1
