@@ -156,6 +156,8 @@ def show_localization(console: Console, found: Localization) -> None:
     console.print(
         f"{len(found.wrong)} of {found.compared} values differ when exposed, in {found.runs} runs", highlight=False
     )
+    for text in found.broken:
+        console.print(f"[yellow]a run with exposed values breaks[/]: {_safe(text)}", highlight=False)
     if found.healed:
         text = (
             f"exposing values heals: {len(found.healed)} of {len(wrong)} wrong outputs became right in every such run"

@@ -41,7 +41,8 @@ class Localization:
     """What was seen.
 
     `wrong`: values that differ, in file order, of `compared` values in `runs` runs. `healed`: the model's own outputs
-    that were wrong and became right while values were exposed. `suspects`: positions of nodes that every wrong output
+    that were wrong and became right while values were exposed. `broken`: why runs with exposed values gave no values to
+    compare, if any did. `suspects`: positions of nodes that every wrong output
     depends on and no right one. `moved`: names of the fewest nodes found whose move to the CPU heals the model
     (native WebGPU provider only), or None when that was not asked or does not heal.
     """
@@ -54,6 +55,7 @@ class Localization:
     still_wrong: Sequence[str]
     suspects: Sequence[int]
     moved: Sequence[str] | None = None
+    broken: Sequence[str] = ()
 
 
 def localize(
@@ -78,11 +80,16 @@ def localize(
         wrong: list[WrongValue] = []
         compared, runs = 0, 1
         still: set[str] = set()
+        broken: list[str] = []
         for values in _chunks(index, recorded, chunk_bytes):
             report(f"exposing {len(values)} values, from node {index.producer[values[0]]} on")
             outputs = list(dict.fromkeys([*index.graph_outputs, *values]))
             found = oracle.judge(cut(index, index.every_node, recorded, outputs=outputs), alone=True)
             runs += 1
+            if found.outcome is not Outcome.PASSES and not found.differences:
+                broken.append(" ".join(found.message.split())[:200])
+                still.update(verdict.wrong_outputs)
+                continue
             compared += len(values)
             still.update(name for name in found.wrong_outputs if name in index.graph_outputs)
             wrong.extend(
@@ -94,7 +101,9 @@ def localize(
         healed = [name for name in verdict.wrong_outputs if name not in still]
         moved = _moved(index, recorded, oracle, report) if move_to_cpu else None
         wrong.sort(key=lambda value: value.node)
-        return Localization(verdict, wrong, compared, runs, healed, sorted(still), suspects(index, verdict), moved)
+        return Localization(
+            verdict, wrong, compared, runs, healed, sorted(still), suspects(index, verdict), moved, broken
+        )
     finally:
         recorded.close()
 
