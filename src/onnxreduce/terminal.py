@@ -203,21 +203,22 @@ def show_findings(console: Console, findings: Sequence[Finding]) -> None:
 
 def show_oracles(console: Console, oracles: Sequence[OracleSpec]) -> None:
     """One line each."""
-    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-    table.add_column(style="bold", overflow="fold")
-    table.add_column(min_width=NARROW)
-    for oracle in oracles:
-        table.add_row(_safe(oracle.name), _safe(f"{oracle.description} ({oracle.reference} | {oracle.suspect})"))
-    console.print(table)
+    rows = [(each.name, f"{each.description} ({each.reference} | {each.suspect})") for each in oracles]
+    _show_list(console, rows)
 
 
 def show_passes(console: Console, passes: Sequence[Pass]) -> None:
     """One line each."""
+    forbid = " (--keep {} forbids it)"
+    _show_list(console, [(one.name, one.help + (forbid.format(one.changes) if one.changes else "")) for one in passes])
+
+
+def _show_list(console: Console, rows: Sequence[tuple[str, str]]) -> None:
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     table.add_column(style="bold", overflow="fold")
     table.add_column(min_width=NARROW)
-    for one in passes:
-        table.add_row(one.name, _safe(one.help) + (f" (--keep {one.changes} forbids it)" if one.changes else ""))
+    for name, text in rows:
+        table.add_row(_safe(name), _safe(text))
     console.print(table)
 
 

@@ -5,7 +5,6 @@ Both are the plain search of git bisect; versions on which nothing can be said a
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 import sys
@@ -15,13 +14,13 @@ from dataclasses import dataclass, replace
 from packaging.version import InvalidVersion, Version
 
 from onnxreduce.errors import BadInputError, OnnxReduceError, SetupError
+from onnxreduce.explain.heal import fewest_that_heal
 from onnxreduce.graph.candidate import whole
 from onnxreduce.graph.prepare import Subject
 from onnxreduce.oracle.build import BuiltOracle, Setup
 from onnxreduce.oracle.spec import OracleSpec
 from onnxreduce.oracle.verdict import Outcome, Verdict
-from onnxreduce.runtimes.packages import npm_command
-from onnxreduce.runtimes.target import Target
+from onnxreduce.runtimes.packages import published_versions
 
 LIST_SECONDS = 120.0
 DISABLED = "disabled_optimizers"
@@ -120,11 +119,7 @@ def versions(runtime: str, *, dev: bool = False) -> list[str]:
     Raises SetupError when neither client answers.
     """
     if runtime == "ort-web":
-        npm = npm_command()
-        if npm is None:
-            raise SetupError("npm is not there to list versions of onnxruntime-web: install Node.js")
-        command = [*npm, "view", "onnxruntime-web", "versions", "--json"]
-        found: list[str] = json.loads(_output(command))
+        found = published_versions()
     elif runtime == "ort":
         command = [sys.executable, "-m", "pip", "index", "versions", "onnxruntime", *(["--pre"] if dev else [])]
         match = re.search(r"Available versions: (.*)", _output(command))
@@ -147,28 +142,8 @@ def bisect_optimizers(
     if oracle.golden(candidate).verdict.outcome is not Outcome.FAILS:
         raise BadInputError(f"{subject.model.name} does not fail: there is nothing to heal")
 
-    def heals(names: Sequence[str]) -> bool:
-        target = oracle.spec.suspect
-        options = {**target.options, DISABLED: ",".join(names)}
-        with oracle.with_suspect(Target(target.runtime, target.version, target.provider, options)) as other:
-            return other.judge(candidate, fresh=True).outcome is Outcome.PASSES
-
-    names = list(OPTIMIZERS)
-    report(f"disabling all {len(names)} known optimizers")
-    if not heals(names):
-        return None
-    size = len(names)
-    while size > 1:
-        size = (size + 1) // 2
-        at = 0
-        while at < len(names) and len(names) > 1:
-            fewer = names[:at] + names[at + size :]
-            if fewer and heals(fewer):
-                names = fewer
-            else:
-                at += size
-        report(f"{len(names)} disabled still heal it")
-    return names
+    report(f"disabling all {len(OPTIMIZERS)} known optimizers")
+    return fewest_that_heal(oracle, candidate, DISABLED, OPTIMIZERS, report, "disabled")
 
 
 def _judged(subject: Subject, spec: OracleSpec, setup: Setup, version: str) -> Step:

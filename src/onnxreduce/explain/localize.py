@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from onnxreduce.explain.heal import fewest_that_heal
 from onnxreduce.graph.candidate import cut, whole
 from onnxreduce.graph.index import GraphIndex
 from onnxreduce.graph.model import normalise
@@ -19,7 +20,6 @@ from onnxreduce.oracle.comparison import Difference
 from onnxreduce.oracle.verdict import Outcome, Verdict
 from onnxreduce.reduction.evidence import suspects
 from onnxreduce.runtimes.recording import Recording, record
-from onnxreduce.runtimes.target import Target
 
 CHUNK_BYTES = 256 << 20
 RECORD_TIMEOUT = 900.0
@@ -99,7 +99,7 @@ def localize(
                 if difference.output in values
             )
         healed = [name for name in verdict.wrong_outputs if name not in still]
-        moved = _moved(index, recorded, oracle, report) if move_to_cpu else None
+        moved = _moved(index, subject, oracle, report) if move_to_cpu else None
         wrong.sort(key=lambda value: value.node)
         return Localization(
             verdict, wrong, compared, runs, healed, sorted(still), suspects(index, verdict), moved, broken
@@ -125,31 +125,7 @@ def _chunks(index: GraphIndex, recorded: Recording, limit: int) -> Iterator[list
         yield chunk
 
 
-def _moved(
-    index: GraphIndex, recorded: Recording, oracle: BuiltOracle, report: Callable[[str], None]
-) -> list[str] | None:
-    """The fewest nodes found whose move to the CPU heals, by halving; the graph itself stays as it is."""
-    candidate = whole(index.model, {name: recorded[name] for name in index.graph_inputs if name in recorded})
-
-    def heals(names: Sequence[str]) -> bool:
-        target = oracle.spec.suspect
-        options = {**target.options, FORCE_CPU: ",".join(names)}
-        with oracle.with_suspect(Target(target.runtime, target.version, target.provider, options)) as other:
-            return other.judge(candidate, fresh=True).outcome is Outcome.PASSES
-
+def _moved(index: GraphIndex, subject: Subject, oracle: BuiltOracle, report: Callable[[str], None]) -> list[str] | None:
     names = [node.name for node in index.nodes if "," not in node.name]
     report(f"moving all {len(names)} nodes to the CPU")
-    if not heals(names):
-        return None
-    size = len(names)
-    while size > 1:
-        size = (size + 1) // 2
-        at = 0
-        while at < len(names) and len(names) > 1:
-            fewer = names[:at] + names[at + size :]
-            if fewer and heals(fewer):
-                names = fewer
-            else:
-                at += size
-        report(f"{len(names)} nodes on the CPU still heal it")
-    return names
+    return fewest_that_heal(oracle, whole(index.model, subject.feeds), FORCE_CPU, names, report, "nodes on the CPU")

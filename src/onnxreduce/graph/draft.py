@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from onnx import ModelProto, NodeProto, ValueInfoProto
+from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto
 
 from onnxreduce.graph.candidate import Candidate, value_info
 from onnxreduce.graph.model import EXTERNAL_FROM_BYTES, Model, refer
@@ -86,12 +86,7 @@ class Draft:
         graph = self.proto.graph
         produced = {name for node in graph.node for name in node.output}
         _keep(graph.output, lambda value: value.name in produced)
-        needed = {value.name for value in graph.output}
-        for node in reversed(list(graph.node)):
-            if any(name in needed for name in node.output):
-                needed.update(read_names(node))
-            else:
-                graph.node.remove(node)
+        needed = _drop_unneeded(graph)
         self.feeds = {name: tensor for name, tensor in self.feeds.items() if name in needed}
         self.weights = {name: tensor for name, tensor in self.weights.items() if name in needed}
         _keep(graph.input, lambda value: value.name in self.feeds or value.name in self.weights)
@@ -101,12 +96,7 @@ class Draft:
         for body in every_graph(self.proto):
             if body is self.proto.graph:
                 continue
-            needed = {value.name for value in body.output}
-            for node in reversed(list(body.node)):
-                if any(name in needed for name in node.output):
-                    needed.update(read_names(node))
-                else:
-                    body.node.remove(node)
+            needed = _drop_unneeded(body)
             for tensor in list(body.initializer):
                 if tensor.name not in needed:
                     body.initializer.remove(tensor)
@@ -157,6 +147,17 @@ def rename_reads(node: NodeProto, new_names: Mapping[str, str]) -> None:
                 rename_reads(inner, inner_names)
             for value in body.output:
                 value.name = inner_names.get(value.name, value.name)
+
+
+def _drop_unneeded(graph: GraphProto) -> set[str]:
+    """Remove the nodes that no output of the graph needs; returns the names that what is left reads or puts out."""
+    needed = {value.name for value in graph.output}
+    for node in reversed(list(graph.node)):
+        if any(name in needed for name in node.output):
+            needed.update(read_names(node))
+        else:
+            graph.node.remove(node)
+    return needed
 
 
 def _keep(values: object, wanted: Callable[[ValueInfoProto], bool]) -> None:

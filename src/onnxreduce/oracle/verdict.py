@@ -39,6 +39,10 @@ class Verdict:
         """Names of the outputs that differ."""
         return [difference.output for difference in self.differences if difference.kind is not None]
 
+    def shows(self, signature: Signature) -> bool:
+        """Whether it fails with this signature."""
+        return self.outcome is Outcome.FAILS and self.signature is not None and signature.matches(self.signature)
+
     def summary(self) -> dict[str, Any]:
         """For journal and record: JSON types only."""
         found: dict[str, Any] = {"outcome": self.outcome.value, "seconds": round(self.seconds, 4)}

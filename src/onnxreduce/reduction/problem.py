@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -11,7 +10,7 @@ from onnxreduce.graph.candidate import Candidate, cut
 from onnxreduce.graph.index import GraphIndex
 from onnxreduce.graph.tensors import StoredTensor
 from onnxreduce.oracle.signature import Signature
-from onnxreduce.oracle.verdict import Golden, Oracle, Outcome, Verdict
+from onnxreduce.oracle.verdict import Golden, Oracle, Verdict
 from onnxreduce.reduction.journal import Journal
 from onnxreduce.reduction.reliability import Reliability
 
@@ -72,7 +71,6 @@ class Problem:
         self.trials = Reliability()
         self.contamination_checks = 0
         self.contaminated = 0
-        self.own_seconds = 0.0
         self._recorded = recorded
         self._oracle = oracle
         self._budget = budget or Budget()
@@ -94,12 +92,8 @@ class Problem:
         key = self.index.closed(nodes)
         if key in self._answers:
             return self._answers[key]
-        begun, runtime = time.monotonic(), self.journal.seconds
-        try:
-            candidate = self._cut(key)
-            verdict = self._fails(candidate) if candidate else None
-        finally:
-            self.own_seconds += time.monotonic() - begun - (self.journal.seconds - runtime)
+        candidate = self._cut(key)
+        verdict = self._fails(candidate) if candidate else None
         self._answers[key] = verdict is not None
         if verdict is not None:
             self._wrong[key] = self._producers_of(verdict)
@@ -184,7 +178,7 @@ class Problem:
         """The first verdict that is the original's, in as many runs as its reliability asks for."""
         for _ in range(self.repeats):
             verdict = self._judge(what, candidate, fresh=fresh, alone=alone)
-            if self._is_same(verdict):
+            if verdict.shows(self.signature):
                 return verdict
         return None
 
@@ -196,7 +190,7 @@ class Problem:
         passed = self.repeats
         for run in range(1, MORE_TRIALS):
             verdict = self._judge("doubt", candidate, fresh=True)
-            if self._is_same(verdict):
+            if verdict.shows(self.signature):
                 self._count(1, passed + run)
                 return verdict
         return None
@@ -240,7 +234,7 @@ class Problem:
         failed = runs = 1
         while runs < (TRIALS if failed == runs else MORE_TRIALS):
             runs += 1
-            failed += self._is_same(self._judge("reliability", candidate, fresh=True, alone=True))
+            failed += self._judge("reliability", candidate, fresh=True, alone=True).shows(self.signature)
         self.reliability = (failed, runs)
         self._count(failed, runs)
 
@@ -250,13 +244,6 @@ class Problem:
         verdict = self._oracle.judge(candidate, fresh=fresh, alone=alone)
         self.journal.add(what, candidate.nodes, verdict, fresh=fresh)
         return verdict
-
-    def _is_same(self, verdict: Verdict) -> bool:
-        return (
-            verdict.outcome is Outcome.FAILS
-            and verdict.signature is not None
-            and self.signature.matches(verdict.signature)
-        )
 
     def _producers_of(self, verdict: Verdict) -> list[int]:
         return sorted({self.index.producer[name] for name in verdict.wrong_outputs if name in self.index.producer})
