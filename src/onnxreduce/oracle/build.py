@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from onnxreduce.errors import BadInputError
 from onnxreduce.oracle.differential import DifferentialOracle
@@ -61,6 +62,10 @@ class BuiltOracle(DifferentialOracle):
             yield DifferentialOracle(self.name, self.reference, suspect, self.tolerance, self.timeout)
         finally:
             suspect.close()
+
+    def as_record(self) -> dict[str, Any]:
+        """What `explain` needs to build this oracle again, with the noise floor learnt from the golden run."""
+        return replace(self.spec, tolerance=self.tolerance).to_json() | {"ort_web": self._makers.setup.ort_web}
 
     def close(self) -> None:
         """Release runtimes and browser."""

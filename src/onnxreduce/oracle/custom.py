@@ -70,6 +70,10 @@ class CustomOracle:
         """See `Oracle.describe`."""
         return {"suspect": {"runtime": self.name}, "reference": {}}
 
+    def as_record(self) -> Mapping[str, Any]:
+        """What `explain` needs to build this oracle again."""
+        return {"custom": self.name, "timeout": self.timeout}
+
     def close(self) -> None:
         """Nothing is held."""
 

@@ -45,6 +45,12 @@ class Signature:
             return other.kind in WRONG_VALUES
         return self.kind is other.kind and self.message == other.message
 
+    @classmethod
+    def parse(cls, text: str) -> Signature:
+        """From its text; raises ValueError for a class that there is not."""
+        kind, _, message = text.partition(": ")
+        return cls(Kind(kind), message)
+
     def __str__(self) -> str:
         return f"{self.kind.value}: {self.message}" if self.message else self.kind.value
 

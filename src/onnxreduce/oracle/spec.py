@@ -11,7 +11,7 @@ from typing import Any
 
 from onnxreduce.errors import BadInputError
 from onnxreduce.oracle.comparison import RELATIVE, Tolerance
-from onnxreduce.oracle.signature import Expectation
+from onnxreduce.oracle.signature import Expectation, Kind
 from onnxreduce.runtimes.target import Target
 
 if sys.version_info >= (3, 11):
@@ -42,6 +42,34 @@ class OracleSpec:
     tolerance: Tolerance = field(default_factory=Tolerance)
     timeout: float | None = None
     expectation: Expectation = field(default_factory=Expectation)
+
+    def to_json(self) -> dict[str, Any]:
+        """For a record from which `from_json` makes the same oracle again: JSON types only."""
+        return {
+            "name": self.name,
+            "description": self.description,
+            "reference": str(self.reference),
+            "suspect": str(self.suspect),
+            "tolerance": {"absolute": self.tolerance.absolute, **self.tolerance.relative},
+            "noise": self.tolerance.noise,
+            "timeout": self.timeout,
+            "expect": self.expectation.kind.name if self.expectation.kind else None,
+            "match": self.expectation.pattern,
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> OracleSpec:
+        """An oracle from its record; raises KeyError, TypeError or ValueError for one that is not such a record."""
+        relative = {key: float(value) for key, value in data["tolerance"].items() if key != "absolute"}
+        return cls(
+            data["name"],
+            Target.parse(data["reference"]),
+            Target.parse(data["suspect"]),
+            data["description"],
+            Tolerance(relative, float(data["tolerance"]["absolute"]), float(data["noise"])),
+            data["timeout"],
+            Expectation(Kind[data["expect"]] if data["expect"] else None, data["match"]),
+        )
 
     def at_ort_web(self, version: str) -> OracleSpec:
         """The same oracle with both onnxruntime-web targets at another version."""

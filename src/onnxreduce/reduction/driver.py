@@ -317,6 +317,7 @@ class Run:
             "adapter": suspect.get("adapter", ""),
             "adapter_software": suspect.get("adapter_software", ""),
             "targets": {side: dict(facts) for side, facts in sides.items()},
+            "oracle_record": getattr(self.oracle, "as_record", dict)(),
         }
 
     def _costs(self, problem: Problem, recorded: Recording) -> dict[str, Any]:
