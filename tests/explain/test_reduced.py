@@ -51,5 +51,5 @@ def test_a_spec_survives_its_record() -> None:
 def test_a_folder_that_is_none_is_refused(tmp_path: Path, text: str | None) -> None:
     if text is not None:
         (tmp_path / "summary.json").write_text(text)
-    with pytest.raises(BadInputError, match="summary.json"):
+    with pytest.raises(BadInputError, match=r"summary\.json"):
         read_reduced(tmp_path)
