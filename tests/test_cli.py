@@ -119,6 +119,10 @@ def _oracle(name: str, text: str | None = None) -> Callable[[Path], Args]:
     return args
 
 
+def _oracle_text(text: str, *more: str) -> Callable[[Path], Args]:
+    return lambda folder: [*_good(folder)[:-1], text, *more]
+
+
 def _occupied(folder: Path) -> Args:
     (folder / "kept").mkdir()
     (folder / "kept" / "summary.json").write_text("{}")
@@ -171,6 +175,10 @@ IN_BOTH = [
     Mistake("reference cannot run", _model(faults.cannot_run), ["Reshape"]),
     Mistake("reference is NaN", _model(faults.not_a_number), ["NaN in 2 of 3 elements of output 'y'"]),
     Mistake("reference is unstable", _model(faults.random), ["unstable", "'y'"]),
+    Mistake("a tolerance without end", _more("--rtol", "inf"), ["--rtol inf"]),
+    Mistake("memory of a command", _oracle_text("command: true", "--memory", "512"), ["native runtime", "--memory"]),
+    Mistake("a browser elsewhere of no address", _web("--connect", "phone"), ["--connect 'phone'", "ws://HOST:PORT"]),
+    Mistake("no browser there", _web("--connect", "http://127.0.0.1:9"), ["127.0.0.1:9"], 3, marks=WEB),
     Mistake("an unknown option", _more("--orcale", "x"), ["--orcale"]),
     Mistake("an argument too many", _more("another.onnx"), ["another.onnx"]),
     Mistake("a negative seed", _more("--seed", "-1"), ["--seed"]),

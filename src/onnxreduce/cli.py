@@ -16,34 +16,21 @@ from typer.core import TyperGroup
 
 from onnxreduce import terminal
 from onnxreduce.errors import BadInputError, OnnxReduceError, SetupError
-from onnxreduce.graph.input_expressions import parse_assignments, parse_dims
-from onnxreduce.graph.prepare import InputOptions, prepare
 from onnxreduce.options import (
     AdapterOption,
-    AtolOption,
     BrowserOption,
-    DimOption,
-    ExpectOption,
-    HeadedOption,
-    InputOption,
-    InputsOption,
-    MatchOption,
-    ModelArgument,
-    OracleOption,
+    ModelOptions,
+    OracleOptions,
     OrtWebOption,
-    ReferenceOption,
-    RtolOption,
-    SeedOption,
-    SuspectOption,
-    TimeoutOption,
+    PlaceOptions,
     path,
 )
 from onnxreduce.oracle import spec as specs
-from onnxreduce.oracle.build import BuiltOracle, Setup
-from onnxreduce.oracle.choose import Settings, choose
+from onnxreduce.oracle.build import BuiltOracle
 from onnxreduce.oracle.verdict import Outcome
 from onnxreduce.reduction.problem import Budget
 from onnxreduce.reduction.shrink import KINDS_KEPT
+from onnxreduce.spread import spread
 
 REDUCE = "reduce"
 INTERRUPTED = 130
@@ -83,29 +70,17 @@ def _root(version: Annotated[bool, typer.Option("--version", help="Print the ver
 
 
 @app.command(REDUCE)
+@spread
 def reduce_command(
-    model: ModelArgument,
-    oracle: OracleOption = "webgpu-vs-wasm",
-    suspect: SuspectOption = None,
-    reference: ReferenceOption = None,
-    inputs: InputsOption = None,
-    input: InputOption = None,
-    dim: DimOption = None,
-    seed: SeedOption = 0,
+    model: ModelOptions,
+    oracle: OracleOptions,
+    places: PlaceOptions,
+    ort_web: OrtWebOption = None,
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", metavar="DIR", parser=path, help="Folder for the result [MODEL-reduced]."),
+        typer.Option("-o", "--output", metavar="DIR", parser=path, help="Folder for the result (MODEL-reduced)."),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace another run's files in the folder.")] = False,
-    ort_web: OrtWebOption = None,
-    browser: BrowserOption = None,
-    adapter: AdapterOption = "auto",
-    headed: HeadedOption = False,
-    rtol: RtolOption = None,
-    atol: AtolOption = None,
-    timeout: TimeoutOption = None,
-    expect: ExpectOption = None,
-    match: MatchOption = None,
     passes: Annotated[
         str | None, typer.Option("--passes", metavar="NAMES", help="Only these passes after deletion; '' for none.")
     ] = None,
@@ -125,18 +100,17 @@ def reduce_command(
     from onnxreduce.reduction.driver import Shrinks
     from onnxreduce.reduction.passes.table import chosen, kept_kinds
 
-    folder = output or Path(f"{model.stem}-reduced")
     unlimited = float("inf")
     shrinks = Shrinks(chosen(passes, skip), kept_kinds(keep))
     with terminal.Progress() as progress:
         reduction = reduce(
-            model,
-            choose(oracle, Settings(suspect, reference, rtol, atol, timeout, expect, match)),
-            inputs,
-            output=folder,
+            model.model,
+            oracle.chosen(),
+            model.inputs,
+            output=output or Path(f"{model.model.stem}-reduced"),
             force=force,
-            options=_input_options(input, dim, seed),
-            setup=Setup(ort_web, browser, adapter, headed, progress.stage),
+            options=model.making,
+            setup=places.setup(progress.stage, ort_web),
             budget=Budget(max_calls or unlimited, unlimited if time_limit is None else time_limit),
             shrinks=shrinks,
             watcher=progress.watcher(),
@@ -146,36 +120,16 @@ def reduce_command(
 
 
 @app.command("check")
+@spread
 def check_command(
-    model: ModelArgument,
-    oracle: OracleOption = "webgpu-vs-wasm",
-    suspect: SuspectOption = None,
-    reference: ReferenceOption = None,
-    inputs: InputsOption = None,
-    input: InputOption = None,
-    dim: DimOption = None,
-    seed: SeedOption = 0,
-    ort_web: OrtWebOption = None,
-    browser: BrowserOption = None,
-    adapter: AdapterOption = "auto",
-    headed: HeadedOption = False,
-    rtol: RtolOption = None,
-    atol: AtolOption = None,
-    timeout: TimeoutOption = None,
-    expect: ExpectOption = None,
-    match: MatchOption = None,
+    model: ModelOptions, oracle: OracleOptions, places: PlaceOptions, ort_web: OrtWebOption = None
 ) -> None:
     """Run a model once under both targets: exit code 0 when they agree, 1 when the fault shows."""
     from onnxreduce.api import check
 
     report = _reporter()
-    checked = check(
-        model,
-        choose(oracle, Settings(suspect, reference, rtol, atol, timeout, expect, match)),
-        inputs,
-        options=_input_options(input, dim, seed),
-        setup=Setup(ort_web, browser, adapter, headed, report),
-    )
+    setup = places.setup(report, ort_web)
+    checked = check(model.model, oracle.chosen(), model.inputs, options=model.making, setup=setup)
     for note in checked.notes:
         report(note)
     terminal.show_check(Console(), checked)
@@ -186,21 +140,15 @@ def check_command(
 
 
 @app.command("localize")
+@spread
 def localize_command(
-    model: ModelArgument,
-    oracle: OracleOption = "webgpu-vs-wasm",
-    suspect: SuspectOption = None,
-    reference: ReferenceOption = None,
-    inputs: InputsOption = None,
-    input: InputOption = None,
-    dim: DimOption = None,
-    seed: SeedOption = 0,
+    model: ModelOptions,
+    oracle: OracleOptions,
+    places: PlaceOptions,
     ort_web: OrtWebOption = None,
-    browser: BrowserOption = None,
-    adapter: AdapterOption = "auto",
-    rtol: RtolOption = None,
-    atol: AtolOption = None,
-    memory: Annotated[int, typer.Option("--memory", metavar="MIB", min=1, help="Values exposed at a time.")] = 256,
+    exposed: Annotated[
+        int, typer.Option("--exposed", metavar="MIB", min=1, help="Values that are exposed at a time.")
+    ] = 256,
     move_to_cpu: Annotated[
         bool, typer.Option("--move-to-cpu", help="Native WebGPU: which nodes heal it on the CPU, graph unchanged.")
     ] = False,
@@ -208,67 +156,48 @@ def localize_command(
     """Show where the difference begins, value by value, and whether looking changes it."""
     from onnxreduce.explain.localize import localize
 
-    settings = Settings(suspect, reference, rtol, atol)
     report = _reporter()
-    subject = prepare(model, inputs, _input_options(input, dim, seed))
-    with closing(BuiltOracle(_spec(oracle, settings), Setup(ort_web, browser, adapter, report=report))) as built:
-        found = localize(subject, built, chunk_bytes=memory << 20, move_to_cpu=move_to_cpu, report=report)
+    setup = places.setup(report, ort_web)
+    subject = model.subject()
+    with closing(BuiltOracle(oracle.spec(), setup)) as built:
+        found = localize(subject, built, chunk_bytes=exposed << 20, move_to_cpu=move_to_cpu, report=report)
     terminal.show_localization(Console(), found)
     raise typer.Exit(1 if found.golden.outcome is Outcome.FAILS else 0)
 
 
 @app.command("bisect-version")
+@spread
 def bisect_version_command(
-    model: ModelArgument,
-    suspect: Annotated[
-        str, typer.Option("--suspect", metavar="TARGET", help="With a range, such as ort-web@1.20.1..1.30.0/webgpu.")
-    ],
-    reference: ReferenceOption = None,
-    oracle: OracleOption = "webgpu-vs-wasm",
-    inputs: InputsOption = None,
-    input: InputOption = None,
-    dim: DimOption = None,
-    seed: SeedOption = 0,
-    browser: BrowserOption = None,
-    adapter: AdapterOption = "auto",
-    rtol: RtolOption = None,
-    atol: AtolOption = None,
+    model: ModelOptions,
+    oracle: OracleOptions,
+    places: PlaceOptions,
     dev: Annotated[bool, typer.Option("--dev", help="Development builds too.")] = False,
 ) -> None:
-    """Find the released version at which a model begins to fail, or to work."""
+    """Find the released version at which a model begins to fail, or to work.
+
+    The versions are a range in the suspect's target, such as --suspect ort-web@1.20.1..1.30.0/webgpu.
+    """
     from onnxreduce.explain.bisect import bisect_versions
 
     report = _reporter()
-    subject = prepare(model, inputs, _input_options(input, dim, seed))
-    spec = _spec(oracle, Settings(suspect, reference, rtol, atol))
-    found = bisect_versions(subject, spec, Setup(None, browser, adapter, report=report), dev=dev, report=report)
+    setup = places.setup(report)
+    found = bisect_versions(model.subject(), oracle.spec(), setup, dev=dev, report=report)
     terminal.show_bisection(Console(), found)
     raise typer.Exit(0 if found.changed else 1)
 
 
 @app.command("bisect-optimizer")
+@spread
 def bisect_optimizer_command(
-    model: ModelArgument,
-    oracle: OracleOption = "webgpu-vs-wasm",
-    suspect: SuspectOption = None,
-    reference: ReferenceOption = None,
-    inputs: InputsOption = None,
-    input: InputOption = None,
-    dim: DimOption = None,
-    seed: SeedOption = 0,
-    ort_web: OrtWebOption = None,
-    browser: BrowserOption = None,
-    adapter: AdapterOption = "auto",
-    rtol: RtolOption = None,
-    atol: AtolOption = None,
+    model: ModelOptions, oracle: OracleOptions, places: PlaceOptions, ort_web: OrtWebOption = None
 ) -> None:
     """Find the named graph optimizers that must be disabled to heal a model."""
     from onnxreduce.explain.bisect import bisect_optimizers
 
     report = _reporter()
-    subject = prepare(model, inputs, _input_options(input, dim, seed))
-    spec = _spec(oracle, Settings(suspect, reference, rtol, atol))
-    with closing(BuiltOracle(spec, Setup(ort_web, browser, adapter, report=report))) as built:
+    setup = places.setup(report, ort_web)
+    subject = model.subject()
+    with closing(BuiltOracle(oracle.spec(), setup)) as built:
         names = bisect_optimizers(subject, built, report=report)
     text = f"disabling {', '.join(names)} heals it" if names else "it still fails with every known optimizer disabled"
     print(text)
@@ -330,20 +259,9 @@ def _fail(text: str, code: int) -> NoReturn:
     sys.exit(code)
 
 
-def _spec(oracle: str, settings: Settings) -> specs.OracleSpec:
-    spec = choose(oracle, settings)
-    if not isinstance(spec, specs.OracleSpec):
-        raise BadInputError("this command needs two targets: a command or function as oracle has none")
-    return spec
-
-
 def _reporter() -> Callable[[str], None]:
     console = Console(stderr=True)
     return lambda text: console.print(text, style="dim", markup=False, highlight=False)
-
-
-def _input_options(texts: list[str] | None, dims: list[str] | None, seed: int) -> InputOptions:
-    return InputOptions(parse_assignments(texts or [], "--input"), parse_dims(dims or []), seed)
 
 
 if __name__ == "__main__":

@@ -142,6 +142,13 @@ def test_an_expected_message_decides(file: str, expect: str | None, match: str |
         assert found.signature is not None and found.signature.kind is Kind.CREATE_ERROR
 
 
+@pytest.mark.parametrize("name", ["rtol", "atol", "timeout"])
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -1.0])
+def test_a_number_must_be_finite_and_not_negative(file: str, name: str, value: float) -> None:
+    with pytest.raises(BadInputError, match=f"--{name}"):
+        choose(file, Settings(**{name: value}))  # type: ignore[arg-type]
+
+
 def test_words_that_are_wrong_are_told(file: str) -> None:
     with pytest.raises(BadInputError, match=r"--expect 'wrong' is not one of numeric, nan, zeros"):
         choose(file, Settings(expect="wrong"))

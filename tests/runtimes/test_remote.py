@@ -12,6 +12,8 @@ import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
+import children
+import faults
 import pytest
 from test_python_ort import endless, is_right, negation
 
@@ -107,6 +109,17 @@ def test_another_name_and_a_fixed_port_reach_the_same_server(elsewhere: str) -> 
     with BrowserHost(remote=remote) as host:
         assert is_right(runtime(host, "ort-web@1.27.0/webgpu").run(negation(), timeout=ENOUGH))
         assert host.server.origin == f"http://localhost:{port}"
+
+
+@browser
+def test_the_command_line_names_browser_port_and_address(elsewhere: str, tmp_path: Path) -> None:
+    model, data = faults.save(faults.healthy(), tmp_path)
+    address = f"http://localhost:{(port := free_port())}"
+    asked = ["--oracle", "wasm-vs-cpu", "--connect", elsewhere, "--listen", str(port), "--address", address]
+    done = children.onnxreduce("check", model, "--inputs", data, *asked, cwd=tmp_path)
+    if done.code == 3:
+        pytest.skip(f"no package to run: {done.err}")
+    assert (done.code, "agrees: 1 output" in done.out) == (0, True), done.err
 
 
 @browser

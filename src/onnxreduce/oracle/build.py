@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -39,12 +39,24 @@ class Setup:
     address: str | None = None
 
 
+def refuse_idle(setup: Setup, oracle: str, runtimes: Collection[str]) -> None:
+    """Raise BadInputError where a setting is about a runtime that the oracle does not run."""
+    native = tuple(name for name in RUNTIMES if name != "ort-web")
+    for setting, needs, words in (
+        ("ort_web", ("ort-web",), "onnxruntime-web"),
+        ("connect", ("ort-web",), "onnxruntime-web"),
+        ("memory", native, "native runtime"),
+    ):
+        if getattr(setup, setting) is not None and not set(needs) & set(runtimes):
+            option = setting.replace("_", "-")
+            raise BadInputError(f"oracle {oracle!r} runs no {words}, so --{option} says nothing to it")
+
+
 class BuiltOracle(DifferentialOracle):
     """A differential oracle that owns the browser behind its runtimes."""
 
     def __init__(self, spec: OracleSpec, setup: Setup) -> None:
-        if setup.ort_web and "ort-web" not in (spec.reference.runtime, spec.suspect.runtime):
-            raise BadInputError(f"oracle {spec.name!r} runs no onnxruntime-web, so --ort-web says nothing to it")
+        refuse_idle(setup, spec.name, (spec.reference.runtime, spec.suspect.runtime))
         with ExitStack() as stack:
             makers = _Makers(setup, stack)
             reference = makers.held(spec.reference)

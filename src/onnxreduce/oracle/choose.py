@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, replace
 
@@ -32,6 +33,10 @@ class Settings:
 def choose(text: str, settings: Settings | None = None) -> OracleSpec | CustomOracle:
     """The oracle with its settings. Raises BadInputError that says what is accepted."""
     settings = settings or Settings()
+    for name in ("rtol", "atol", "timeout"):
+        value = getattr(settings, name)
+        if value is not None and not 0 <= value < math.inf:
+            raise BadInputError(f"--{name} {value} is not a finite number of at least 0")
     own = custom(text, settings.timeout)
     if own is not None:
         fixed = ("suspect", "reference", "rtol", "atol", "expect", "match")
