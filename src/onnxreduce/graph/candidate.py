@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -31,6 +32,13 @@ class Candidate:
     def external(self) -> Mapping[str, Blob]:
         """The weights that this candidate's own initializers refer to."""
         return self.model.external
+
+    def digest(self) -> str:
+        """Hex BLAKE2b digest (16 bytes) of the model, weights by their own digests, and of its inputs."""
+        hasher = hashlib.blake2b(self.model.proto.SerializeToString(deterministic=True), digest_size=16)
+        for name, tensor in sorted(self.feeds.items()):
+            hasher.update(f"{name} {tensor.elem_type} {tensor.shape} {tensor.blob.digest}\n".encode())
+        return hasher.hexdigest()
 
 
 def whole(model: Model, feeds: Mapping[str, StoredTensor]) -> Candidate:

@@ -7,7 +7,6 @@ runtime and again in a fresh one.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -185,7 +184,7 @@ class Shrinking:
         bare = draft.candidate()
         if smaller and not size(bare) < self.best_size:
             return "", None
-        key = _digest(bare)
+        key = bare.digest()
         if key not in self._answers:
             sound = self._sound(draft)
             verdict = self._first_failure(sound[0], alone=True) if sound else None
@@ -319,10 +318,3 @@ def _is_valid(candidate: Candidate, *, full_check: bool) -> bool:
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError, ValueError):
         return False
     return True
-
-
-def _digest(candidate: Candidate) -> str:
-    hasher = hashlib.blake2b(candidate.model.proto.SerializeToString(deterministic=True), digest_size=16)
-    for name, tensor in candidate.feeds.items():
-        hasher.update(f"{name} {tensor.elem_type} {tensor.shape} {tensor.blob.digest}\n".encode())
-    return hasher.hexdigest()
