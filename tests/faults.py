@@ -90,6 +90,15 @@ def hosted(before: int = 20, after: int = 18) -> Case:
     return model(nodes, inputs, [floats(stream, (1, 12, 16))], {**weights, **tie, **inside}), feeds
 
 
+def hungry(mebibytes: int, count: int = 1) -> Case:
+    """A right model that holds so many values of so many MiB at once, from one number to one number."""
+    values = [f"large{at}" for at in range(count)]
+    nodes = [node("Expand", ["x", "size"], [value]) for value in values]
+    nodes += [node("Concat", values, ["all"], axis=0), node("ReduceMax", ["all"], ["y"], keepdims=0)]
+    size = {"size": np.array([mebibytes << 8, 1 << 10], np.int64)}
+    return model(nodes, [floats("x", ())], [floats("y", ())], size), {"x": np.ones((), np.float32)}
+
+
 def random() -> Case:
     """A model that is another each time: no reference."""
     nodes = [node("RandomNormal", [], ["r"], shape=[4]), node("Add", ["x", "r"], ["y"])]

@@ -169,8 +169,11 @@ def _expected(kind: str, verdict: Verdict) -> bool:
         return False
     if kind == "hang":
         return signature.kind is Kind.HANG
-    words = {"segfault": "SIGSEGV", "memory": "out of memory"}
-    return signature.kind is Kind.DEAD and words[kind] in verdict.message
+    expected, words = {
+        "segfault": (Kind.DEAD, "SIGSEGV"),
+        "memory": (Kind.OUT_OF_MEMORY, "out of memory (limit"),
+    }[kind]
+    return signature.kind is expected and words in verdict.message
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import children
@@ -14,7 +15,7 @@ from onnxreduce.errors import BadInputError
 from onnxreduce.oracle.build import BuiltOracle, Setup
 from onnxreduce.oracle.choose import CLASSES, Settings, choose
 from onnxreduce.oracle.custom import CommandOracle, FunctionOracle
-from onnxreduce.oracle.signature import Kind
+from onnxreduce.oracle.signature import Kind, Signature
 from onnxreduce.oracle.spec import OracleSpec
 from onnxreduce.oracle.verdict import Outcome, Verdict
 
@@ -140,6 +141,18 @@ def test_an_expected_message_decides(file: str, expect: str | None, match: str |
     assert found.outcome is outcome
     if outcome is Outcome.FAILS:
         assert found.signature is not None and found.signature.kind is Kind.CREATE_ERROR
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the limit is the system's, and Linux has a true one")
+@pytest.mark.parametrize("expect", [None, "out-of-memory", "dead", "run-error"])
+def test_too_little_memory_is_a_class(file: str, expect: str | None) -> None:
+    suspect = "ort/cpu?level=disabled&memory=512"
+    found = verdict(spec(file, Settings(suspect=suspect, expect=expect)), faults.hungry(400))
+    if expect in (None, "out-of-memory"):
+        assert (found.outcome, found.signature) == (Outcome.FAILS, Signature(Kind.OUT_OF_MEMORY))
+        assert found.message.startswith("out of memory (limit 512 MiB): ")
+    else:
+        assert (found.outcome, found.signature) == (Outcome.UNRESOLVED, None)
 
 
 @pytest.mark.parametrize("name", ["rtol", "atol", "timeout"])

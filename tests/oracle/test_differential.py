@@ -181,6 +181,7 @@ STATUSES = [
     (Status.SHADER_ERROR, Kind.SHADER_ERROR),
     (Status.HANG, Kind.HANG),
     (Status.LOST_DEVICE, Kind.LOST_DEVICE),
+    (Status.OUT_OF_MEMORY, Kind.OUT_OF_MEMORY),
     (Status.DEAD, Kind.DEAD),
 ]
 
@@ -194,6 +195,17 @@ def test_every_way_to_fail_is_a_class_of_its_own(status: Status, kind: Kind) -> 
     assert verdict.outcome is Outcome.FAILS
     assert verdict.signature is not None
     assert verdict.signature.kind is kind
+
+
+def test_where_memory_runs_out_is_no_part_of_the_failure() -> None:
+    candidate = faults.candidate(faults.healthy())
+    right = RunResult(Status.OK, {"y": -candidate.feeds["x"].array})
+    found = []
+    for message in ("std::bad_alloc", "Failed to allocate memory for requested buffer of size 9"):
+        suspect = Scripted(RunResult(Status.OUT_OF_MEMORY, message=message))
+        found.append(DifferentialOracle("scripted", Scripted(right), suspect).golden(candidate).verdict)
+    assert found[0].signature == found[1].signature == Signature(Kind.OUT_OF_MEMORY)
+    assert [verdict.message for verdict in found] == ["std::bad_alloc", message]
 
 
 def test_a_model_that_is_too_new_for_the_suspect_is_unresolved() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import faults
 import ml_dtypes
 import numpy as np
 import pytest
@@ -13,6 +14,8 @@ from web_models import add, concat_nine, founding, maxpool_ceil, request
 from onnxreduce.errors import BadInputError, SetupError
 from onnxreduce.graph.tensors import StoredTensor
 from onnxreduce.runtimes.base import RunRequest, Status
+from onnxreduce.runtimes.base import request as base_request
+from onnxreduce.runtimes.browser.host import BrowserHost
 from onnxreduce.runtimes.browser.ort_web import OrtWebRuntime
 
 pytestmark = pytest.mark.browser
@@ -166,6 +169,38 @@ def test_old_builds_throw_numbers_and_still_tell_why(runtime: Make) -> None:
     result = runtime("ort-web@1.22.0/wasm").run(unknown, timeout=SECONDS)
     assert result.status is Status.CREATE_ERROR
     assert "No Op registered for NoSuchOperator" in result.message
+
+
+@pytest.mark.parametrize("version", ["1.22.0", "1.27.0"])
+def test_memory_that_runs_out_is_a_class_of_its_own(runtime: Make, version: str) -> None:
+    """Eight values of 500 MiB have no room in 4 GiB; an old build throws std::bad_alloc, which has no text."""
+    web = runtime(f"ort-web@{version}/wasm")
+    result = web.run(base_request(faults.candidate(faults.hungry(500, 8))), timeout=SECONDS)
+    assert result.status is Status.OUT_OF_MEMORY
+    assert "bad_alloc" in result.message
+    assert web.run(add(), timeout=SECONDS).status is Status.OK
+
+
+def test_a_refusal_to_grow_is_seen_until_less_is_granted(host: BrowserHost) -> None:
+    script = """async () => {
+        const { shareModules } = await import(new URL('modules.js', location.href));
+        const shared = shareModules(null);
+        const memory = new WebAssembly.Memory({ initial: 1, maximum: 3 });
+        const seen = [];
+        for (const pages of [1, 9, 1, 1]) {
+            try { memory.grow(pages); } catch { seen.push('refused'); }
+            seen.push(shared.refused);
+        }
+        return seen;
+    }"""
+
+    async def evaluated() -> object:
+        async with host.tab("auto", webgpu=False) as tab:
+            there = await tab._browser.new_page()  # type: ignore[union-attr]
+            await there.goto(tab.server.url("page", "frame.html"))
+            return await there.evaluate(script)
+
+    assert host.call(evaluated()) == [False, "refused", True, False, "refused", True]
 
 
 def test_wrong_feeds_are_a_run_error(runtime: Make) -> None:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import faults
 import numpy as np
 import psutil
 import pytest
@@ -151,6 +152,33 @@ def test_a_crash_is_reported_with_its_signal(name: str, tmp_path: Path, monkeypa
         runtime.close()
 
 
+@posix
+@pytest.mark.parametrize(
+    ("words", "status"),
+    [("terminate called\n  what():  std::bad_alloc", Status.OUT_OF_MEMORY), ("", Status.DEAD)],
+)
+def test_a_death_is_explained_by_its_own_last_words(
+    words: str, status: Status, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second run dies; what the first one wrote says nothing about it."""
+    action = f"""
+        seen = globals().get('seen', 0) + 1
+        if seen == 1:
+            sys.stderr.write('an allocator says: out of memory\\n'); sys.stderr.flush()
+            print(json.dumps({{'status': 'run', 'message': 'no', 'seconds': [0, 0]}}), flush=True)
+        else:
+            sys.stderr.write({words!r}); sys.stderr.flush(); os.abort()
+    """
+    runtime = with_worker(textwrap.indent(textwrap.dedent(action), " " * 4).strip(), tmp_path, monkeypatch)
+    try:
+        assert runtime.run(negation(), timeout=ENOUGH).status is Status.RUN_ERROR
+        result = runtime.run(negation(), timeout=ENOUGH)
+        assert result.status is status
+        assert ("out of memory" in result.message) is (status is Status.OUT_OF_MEMORY)
+    finally:
+        runtime.close()
+
+
 def test_an_answer_broken_off_is_a_death(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     runtime = with_worker('sys.stdout.write(\'{"status": "o\'); sys.stdout.flush(); os._exit(3)', tmp_path, monkeypatch)
     assert runtime.run(negation(), timeout=ENOUGH).status is Status.DEAD
@@ -229,11 +257,10 @@ def test_errors_at_create_and_at_run(ort: PythonOrt) -> None:
 
 
 def test_memory_that_is_not_there_is_an_error_and_no_end(ort: PythonOrt) -> None:
-    size = numpy_helper.from_array(np.array([2**40], np.int64), "s")
-    values = [info("x", FLOAT, [1]), info("y", FLOAT, ["n"])]
-    proto = model([node("Expand", ["x", "s"], ["y"])], values[:1], values[1:], size)
-    result = ort.run(asked(proto, x=np.ones(1, np.float32)), timeout=ENOUGH)
-    assert result.status in (Status.RUN_ERROR, Status.DEAD)
+    result = ort.run(request(faults.candidate(faults.hungry(1 << 22))), timeout=ENOUGH)
+    assert result.status is Status.OUT_OF_MEMORY
+    assert result.message.startswith("out of memory: ")
+    assert "Expand" in result.message
     assert is_right(ort.run(negation(), timeout=ENOUGH))
 
 

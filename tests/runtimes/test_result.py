@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from onnx import TensorProto
 
-from onnxreduce.runtimes.browser.result import message_of, outputs_of, unpack, web_type
+from onnxreduce.runtimes.base import Status
+from onnxreduce.runtimes.browser.result import message_of, outputs_of, status_of, unpack, web_type
 
 
 def pack(header: dict[str, Any], *buffers: bytes) -> bytearray:
@@ -59,6 +60,24 @@ def test_a_message_says_each_thing_once() -> None:
     console = ["An uncaught WebGPU validation error was raised: it is invalid", "something else"]
     assert failed("", [device, device], console) == f"{device}\nsomething else"
     assert len(failed("first", [], [f"line {i}" for i in range(1000)]).splitlines()) == 21
+
+
+@pytest.mark.parametrize(
+    ("header", "status"),
+    [
+        ({}, Status.RUN_ERROR),
+        ({"message": "failed to call OrtRun(). ERROR_CODE: 6, ERROR_MESSAGE: std::bad_alloc"}, Status.OUT_OF_MEMORY),
+        ({"message": "RuntimeError: memory access out of bounds"}, Status.RUN_ERROR),
+        ({"message": "RuntimeError: memory access out of bounds", "refusedMemory": True}, Status.OUT_OF_MEMORY),
+        ({"status": "ok", "refusedMemory": True}, Status.OK),
+        ({"status": "shader error", "deviceErrors": ["GPUOutOfMemoryError: no room"]}, Status.OUT_OF_MEMORY),
+        ({"status": "shader error", "deviceErrors": ['GPUValidationError: label "GPUOutOfMemoryError"']}, None),
+        ({"status": "create error", "console": ["std::bad_alloc"]}, Status.CREATE_ERROR),
+    ],
+)
+def test_memory_that_runs_out(header: dict[str, Any], status: Status | None) -> None:
+    whole = {"status": "run error", "message": "", "deviceErrors": [], "console": [], "refusedMemory": False} | header
+    assert status_of(whole) is (status or Status(whole["status"]))
 
 
 def test_types_that_the_runtime_knows() -> None:

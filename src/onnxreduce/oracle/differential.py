@@ -27,6 +27,7 @@ _KINDS = {
     Status.SHADER_ERROR: Kind.SHADER_ERROR,
     Status.HANG: Kind.HANG,
     Status.LOST_DEVICE: Kind.LOST_DEVICE,
+    Status.OUT_OF_MEMORY: Kind.OUT_OF_MEMORY,
     Status.DEAD: Kind.DEAD,
 }
 _TOO_OLD = (
@@ -141,7 +142,9 @@ class DifferentialOracle:
         if result.status is not Status.OK:
             if any(text in result.message.lower() for text in _TOO_OLD):
                 return Verdict(Outcome.UNRESOLVED, message=result.message, seconds=seconds)
-            signature = Signature(_KINDS[result.status], normalised(result.message))
+            kind = _KINDS[result.status]
+            # which allocation fails, and who notices, hangs on what else is alive
+            signature = Signature(kind, "" if kind is Kind.OUT_OF_MEMORY else normalised(result.message))
             return Verdict(Outcome.FAILS, signature, differences, result.message, seconds)
         kinds = {difference.kind for difference in differences if difference.kind is not None}
         if not kinds:

@@ -24,6 +24,7 @@ class Kind(enum.Enum):
     SHADER_ERROR = "shader error"
     HANG = "hang"
     LOST_DEVICE = "lost device"
+    OUT_OF_MEMORY = "out of memory"
     DEAD = "dead process"
     INTERESTING = "interesting"  # a command or function of the user's says so
 
@@ -34,7 +35,7 @@ WRONG_VALUES = frozenset({Kind.NUMERIC, Kind.NAN, Kind.ZEROS})
 
 @dataclass(frozen=True)
 class Signature:
-    """Class and normalised message of a failure; `message` is empty for wrong values."""
+    """Class and normalised message of a failure; `message` is empty for wrong values, and where memory runs out."""
 
     kind: Kind
     message: str = ""

@@ -22,6 +22,7 @@ class Status(enum.Enum):
     SHADER_ERROR = "shader error"  # run() resolved, but the device reported errors meanwhile
     HANG = "hang"
     LOST_DEVICE = "lost device"
+    OUT_OF_MEMORY = "out of memory"
     DEAD = "dead process"  # the page, browser or child process went away
 
 

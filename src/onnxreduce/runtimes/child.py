@@ -10,7 +10,6 @@ import contextlib
 import json
 import os
 import queue
-import re
 import shutil
 import signal
 import subprocess
@@ -30,17 +29,17 @@ from onnxreduce.errors import BadInputError, SetupError
 from onnxreduce.graph.tensors import Blob, StoredTensor
 from onnxreduce.graph.weights import external_location
 from onnxreduce.runtimes.base import RunRequest, RunResult, Status
+from onnxreduce.runtimes.memory import says_no_memory
 from onnxreduce.runtimes.target import Target
 
 _START_SECONDS = 120.0
 _LOOK_SECONDS = 0.5
-_NO_MEMORY = re.compile(r"bad_alloc|bad allocation|MemoryError|[Ff]ailed to allocate|[Cc]annot allocate|out of memory")
 
 
 class ChildRuntime:
     """Starts a worker when it is first needed, feeds it jobs, and kills it with all that it started.
 
-    `memory` limits what the child may hold, in MiB; a run that needs more is reported as DEAD, out of memory.
+    `memory` limits what the child may hold, in MiB; a run that needs more is reported as OUT_OF_MEMORY.
     """
 
     name = "the runtime"
@@ -54,6 +53,7 @@ class ChildRuntime:
         self._spool = Path(tempfile.mkdtemp(prefix="onnxreduce-child-"))
         self._hello: dict[str, Any] = {}
         self._exit = 0
+        self._heard = 0
 
     def run(self, request: RunRequest, *, timeout: float, fresh: bool = False) -> RunResult:
         """Run a model once; `fresh` starts a new process. See `Runtime.run`."""
@@ -87,16 +87,18 @@ class ChildRuntime:
         file.write_text(json.dumps(job), "utf-8")
         answer = self._ask(file, timeout)
         if isinstance(answer, Status):
-            text = "no answer in time" if answer is Status.HANG else self._last_words()
-            return RunResult(answer, message=text, seconds_run=timeout if answer is Status.HANG else 0.0), []
-        if answer["status"] in ("setup", "answer"):
-            what = "" if answer["status"] == "setup" else "the outputs cannot be written: "
-            raise SetupError(f"{self.target}: {what}{answer['message']}")
+            if answer is Status.HANG:
+                return RunResult(answer, message="no answer in time", seconds_run=timeout), []
+            return self._death(), []
+        if answer["status"] == "setup":
+            raise SetupError(f"{self.target}: {answer['message']}")
         seconds = answer["seconds"]
         if answer["status"] != "ok":
-            if self._memory is not None and _NO_MEMORY.search(answer["message"]):
+            if says_no_memory(answer["message"]):
                 self._stop()
-                return RunResult(Status.DEAD, message=self._no_memory(answer["message"])), []
+                return self._no_memory(answer["message"]), []
+            if answer["status"] == "answer":
+                raise SetupError(f"{self.target}: the outputs cannot be written: {answer['message']}")
             status = Status.CREATE_ERROR if answer["status"] == "create" else Status.RUN_ERROR
             return RunResult(status, message=answer["message"], seconds_create=seconds[0]), []
         outputs = {o["name"]: _array(o) for o in answer["outputs"] if "elem_type" in o} if load else {}
@@ -132,6 +134,7 @@ class ChildRuntime:
         self._stop()
         self._exit = 0
         self._stderr = (self._spool / "stderr.txt").open("wb")
+        self._heard = 0
         self._child = subprocess.Popen(
             self._command(),
             stdin=subprocess.PIPE,
@@ -146,8 +149,7 @@ class ChildRuntime:
         threading.Thread(target=_pump, args=(self._child, self._answers), daemon=True).start()
         hello = self._next(_START_SECONDS)
         if isinstance(hello, Status):
-            words = self._last_words()
-            raise SetupError(f"{self.name} does not start: {words or 'no answer'}{self._advice()}")
+            raise SetupError(f"{self.name} does not start: {self._death().message}{self._advice()}")
         self._hello = hello
         try:
             self._accept(hello)
@@ -178,6 +180,7 @@ class ChildRuntime:
 
     def _ask(self, job: Path, timeout: float) -> dict[str, Any] | Status:
         assert self._child is not None and self._child.stdin is not None
+        self._heard = (self._spool / "stderr.txt").stat().st_size
         try:
             self._child.stdin.write(json.dumps(str(job)) + "\n")
             self._child.stdin.flush()
@@ -211,19 +214,20 @@ class ChildRuntime:
                 if left <= 0:
                     return Status.HANG
 
-    def _last_words(self) -> str:
-        """How a dead child ended: by which signal, and the last line that it wrote."""
-        text = (self._spool / "stderr.txt").read_text("utf-8", "replace").strip()
+    def _death(self) -> RunResult:
+        """How a child ended: by which signal, and the last line that it wrote since it was asked."""
+        text = (self._spool / "stderr.txt").read_bytes()[self._heard :].decode("utf-8", "replace").strip()
         said = text.splitlines()[-1] if text else "it ended without a word"
-        if self._memory is not None and _NO_MEMORY.search(said):
+        if says_no_memory(said):
             return self._no_memory(said)
         if self._exit >= 0:
-            return said
+            return RunResult(Status.DEAD, message=said)
         try:
             name = signal.Signals(-self._exit).name
         except ValueError:
             name = f"signal {-self._exit}"
-        return f"{name}{', perhaps for want of memory' if name == 'SIGKILL' else ''}: {said}"
+        reason = ", perhaps for want of memory" if name == "SIGKILL" else ""
+        return RunResult(Status.DEAD, message=f"{name}{reason}: {said}")
 
     def _external(self, request: RunRequest) -> dict[str, Any]:
         if not request.external:
@@ -268,8 +272,9 @@ class ChildRuntime:
             path.write_bytes(blob.view())
         return path, 0
 
-    def _no_memory(self, said: str) -> str:
-        return f"out of memory (limit {self._memory} MiB): {' '.join(said.split())}"
+    def _no_memory(self, said: str) -> RunResult:
+        limit = "" if self._memory is None else f" (limit {self._memory} MiB)"
+        return RunResult(Status.OUT_OF_MEMORY, message=f"out of memory{limit}: {' '.join(said.split())}")
 
 
 def megabytes(target: Target) -> int | None:

@@ -144,7 +144,8 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
         files = [Path(job["folder"], f"{at}.bin") for at in range(len(values))]
         outputs = list(map(described, job["outputs"], values, files))
     except Exception as error:
-        message = str(error) or type(error).__name__
+        kind = "MemoryError: " if isinstance(error, MemoryError) else ""
+        message = kind + (str(error) or type(error).__name__)
         return {"status": stage, "message": message, "seconds": [time.perf_counter() - began, 0.0]}
     del keep
     return {"status": "ok", "outputs": outputs, "seconds": [created, ran]}

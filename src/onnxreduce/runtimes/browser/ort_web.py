@@ -16,8 +16,9 @@ from onnxreduce.runtimes.base import RunRequest, RunResult, Status
 from onnxreduce.runtimes.browser.adapter import adapter_name, is_software
 from onnxreduce.runtimes.browser.frames import Frame, FrameConfig
 from onnxreduce.runtimes.browser.host import ADAPTER_MODES, BrowserHost
-from onnxreduce.runtimes.browser.result import message_of, outputs_of, unpack, web_type
+from onnxreduce.runtimes.browser.result import message_of, outputs_of, status_of, unpack, web_type
 from onnxreduce.runtimes.browser.tab import Tab, TabDeadError, TabHungError
+from onnxreduce.runtimes.memory import says_no_memory
 from onnxreduce.runtimes.packages import RuntimePackage
 from onnxreduce.runtimes.target import Target
 
@@ -117,15 +118,17 @@ class OrtWebRuntime:
             except TabDeadError as error:
                 if used and not last and time.monotonic() - begun < _AT_ONCE:
                     return None  # it may have been dead before it was asked
-                return RunResult(Status.DEAD, message=str(error))
-            status = Status(header["status"])
+                status = Status.OUT_OF_MEMORY if says_no_memory(str(error)) else Status.DEAD
+                return RunResult(status, message=str(error))
+            status = status_of(header)
             frame.runs += 1
             frame.wasm_bytes = header["wasmBytes"]
             frame.spoilt = status is not Status.OK or bool(header["late"]) or "dirty" in header
             if status is Status.LOST_DEVICE:
                 await self._host.retire(tab)
         # `late` are device errors that came after the run before was reported; a trap is a broken instance.
-        if not last and (header["late"] or (used and header.get("trap"))):
+        broken = header.get("trap") or status is Status.OUT_OF_MEMORY  # memory that has grown never shrinks
+        if not last and (header["late"] or (used and broken)):
             return None
         if "unsupported graph optimization level" in header["message"]:
             level = self._session["graphOptimizationLevel"]

@@ -11,6 +11,8 @@ import numpy as np
 from onnx import TensorProto, helper
 
 from onnxreduce.graph.tensors import Blob, StoredTensor
+from onnxreduce.runtimes.base import Status
+from onnxreduce.runtimes.memory import says_no_memory
 
 _CONSOLE_LINES = 20  # quoted in a message; a broken model can repeat itself a thousand times
 
@@ -59,6 +61,17 @@ def outputs_of(header: Mapping[str, Any], buffers: memoryview) -> dict[str, np.n
         start += given["length"] + -given["length"] % 8
         outputs[given["name"]] = _array(_ELEM_TYPES[given["type"]], tuple(given["dims"]), piece)
     return outputs
+
+
+def status_of(header: Mapping[str, Any]) -> Status:
+    """How a run ended. After a refusal to grow an error may have any words: a kernel that got no memory just traps."""
+    status = Status(header["status"])
+    if status in (Status.OK, Status.LOST_DEVICE):
+        return status
+    said = [header["message"], *(error for error in header["deviceErrors"] if error.startswith("GPUOutOfMemoryError"))]
+    if header["refusedMemory"] or any(map(says_no_memory, said)):
+        return Status.OUT_OF_MEMORY
+    return status
 
 
 def message_of(header: Mapping[str, Any]) -> str:

@@ -3,6 +3,8 @@
 const WORDS = 32; // of 4 bytes that are looked at in an exception object; onnxruntime's own has about 20
 const LONGEST = 4096; // bytes of a text that are read
 const SHORTEST = 8; // of a text that is one, and no chance
+const TYPE = -20; // bytes from an exception object to the address of its type (Emscripten's ExceptionInfo)
+const NAME = 4; // bytes from a type to the address of its name (Itanium C++ ABI)
 
 /**
  * @param {unknown} error
@@ -12,7 +14,9 @@ const SHORTEST = 8; // of a text that is one, and no chance
 export function errorText(error, memories = []) {
   if (typeof error === 'number') {
     const text = exceptionText(error, memories);
-    return `C++ exception${text ? `: ${text}` : ' without a text'}`;
+    if (text) return `C++ exception: ${text}`;
+    const name = exceptionClass(error, memories);
+    return `C++ exception${name && ` of class ${name}`} without a text`;
   }
   if (!(error instanceof Error)) return String(error);
   return error.name === 'Error' ? error.message : `${error.name}: ${error.message}`;
@@ -35,6 +39,21 @@ function exceptionText(address, memories) {
     }
   }
   return longest;
+}
+
+/**
+ * The mangled name of an exception's class, such as St9bad_alloc, which has no text of its own; nothing if not found.
+ * @param {number} address
+ * @param {Iterable<WebAssembly.Memory>} memories
+ */
+function exceptionClass(address, memories) {
+  for (const { buffer } of memories) {
+    const view = new DataView(buffer);
+    const at = (place) => (place >= 0 && place + 4 <= buffer.byteLength ? view.getUint32(place, true) : 0);
+    const name = textAt(new Uint8Array(buffer), at(at(address + TYPE) + NAME));
+    if (/^\w+$/.test(name)) return name;
+  }
+  return '';
 }
 
 /**

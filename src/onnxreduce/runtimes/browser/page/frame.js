@@ -63,6 +63,7 @@ async function run(job, bytes) {
   messages.take();
   const report = { status: 'ok', message: '', late, outputs: [], secondsCreate: 0, secondsRun: 0 };
   const buffers = [];
+  wasm.refused = false;
   if (!late.length) {
     const lost = new Promise((resolve) => {
       devices.onLost = resolve;
@@ -75,6 +76,7 @@ async function run(job, bytes) {
       Object.assign(report, { status: 'lost device', message: words.filter(Boolean).join('\n') });
     }
   }
+  report.refusedMemory = wasm.refused;
   report.deviceErrors = devices.take();
   report.console = messages.take();
   report.wasmBytes = [...wasm.memories].reduce((sum, memory) => sum + memory.buffer.byteLength, 0);

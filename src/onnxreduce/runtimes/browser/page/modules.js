@@ -24,16 +24,17 @@ export class ModuleCache {
  * Make this frame's runtime use shared modules: where it fetches and instantiates a `.wasm` file it gets the module
  * that the host page has compiled already.
  * @param {ModuleCache} cache
- * @returns {{files: string[], memories: Set<WebAssembly.Memory>}} names of the files used, and their memories
+ * @returns {{files: string[], memories: Set<WebAssembly.Memory>, refused: boolean}} names of the files used, their
+ *     memories, and whether the last of these that was to grow could not
  */
 export function shareModules(cache) {
-  const files = [];
-  const memories = new Set();
+  const shared = { files: [], memories: new Set(), refused: false };
   /** @type {WeakMap<Response, string>} */
   const addresses = new WeakMap();
   const realFetch = window.fetch.bind(window);
   const realStreaming = WebAssembly.instantiateStreaming;
   const realInstantiate = WebAssembly.instantiate;
+  const realGrow = WebAssembly.Memory.prototype.grow;
 
   window.fetch = async (input, init) => {
     const address = new URL(input instanceof Request ? input.url : input, location.href);
@@ -41,7 +42,7 @@ export function shareModules(cache) {
     const standIn = new Response(null, { headers: { 'Content-Type': 'application/wasm' } });
     standIn.arrayBuffer = async () => (await realFetch(input, init)).arrayBuffer();
     addresses.set(standIn, address.href);
-    files.push(address.pathname.split('/').pop());
+    shared.files.push(address.pathname.split('/').pop());
     return standIn;
   };
 
@@ -56,10 +57,17 @@ export function shareModules(cache) {
     const result = await realInstantiate.call(WebAssembly, source, imports);
     const { exports } = result.instance ?? result;
     for (const group of [exports, ...Object.values(imports ?? {})]) {
-      for (const value of Object.values(group)) if (value instanceof WebAssembly.Memory) memories.add(value);
+      for (const value of Object.values(group)) if (value instanceof WebAssembly.Memory) shared.memories.add(value);
     }
     return result;
   };
 
-  return { files, memories };
+  WebAssembly.Memory.prototype.grow = function grow(pages) {
+    shared.refused = true; // if it throws: Emscripten asks for less, or gives a null pointer that a kernel may just use
+    const before = realGrow.call(this, pages);
+    shared.refused = false;
+    return before;
+  };
+
+  return shared;
 }
