@@ -18,8 +18,9 @@ from onnxreduce.oracle.verdict import Golden, Oracle
 from onnxreduce.reduction.driver import ALSO_FOUND, JOURNAL, Run, Shrinks, Watcher
 from onnxreduce.reduction.problem import Budget
 from onnxreduce.reduction.result import Reduction
+from onnxreduce.reduction.steps import STEPS
 
-OURS = (JOURNAL, "summary.json", "reduced.onnx", "build_repro.py", "test_data_set_0", "weights", ALSO_FOUND)
+OURS = (JOURNAL, "summary.json", "reduced.onnx", "build_repro.py", "test_data_set_0", "weights", STEPS, ALSO_FOUND)
 """What a reduction writes into its folder."""
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -227,3 +229,25 @@ def test_nothing_makes_it_stumble(one: np.ndarray, other: np.ndarray) -> None:
     found = compare("y", one, other, DEFAULT)
     assert found.wrong <= found.total
     assert (found.kind is None) == (found.wrong == 0 and one.shape == other.shape)
+
+
+def test_elements_from_the_first_wrong_one_on_are_shown() -> None:
+    expected = np.arange(24, dtype=np.float32).reshape(2, 12) / 10
+    actual = expected.copy()
+    actual[1, 2:] = np.nan
+    found = judged(expected, actual)
+    assert found.samples[0] == ((1, 2), "1.4", "nan")
+    assert [place for place, _, _ in found.samples] == [(1, at) for at in range(2, 10)]
+    assert judged(expected, expected.copy()).samples == ()
+    assert judged(np.array(3), np.array(4)).samples == (((), "3", "4"),)
+    assert judged(np.array(["a"], object), np.array(["b"], object)).samples == (((0,), "a", "b"),)
+
+
+def test_a_difference_is_json_whatever_was_measured() -> None:
+    found = Difference(
+        "y", Kind.NAN, "float32", (1,), absolute=np.nan, relative=np.inf, samples=(((0,), "1.0", "nan"),)
+    )
+    told = json.loads(json.dumps(found.to_json(), allow_nan=False))
+    assert (told["kind"], told["absolute"], told["relative"]) == ("NaN or Inf", None, None)
+    assert told["samples"] == [[[0], "1.0", "nan"]]
+    assert Difference("y", None).to_json()["kind"] is None

@@ -128,7 +128,15 @@ def test_the_summary_has_what_the_issue_lists(done: Reduction) -> None:
 
 def test_the_journal_is_complete(done: Reduction) -> None:
     lines = [json.loads(line) for line in (folder_of(done) / "journal.jsonl").read_text("utf-8").splitlines()]
-    head, calls = lines[0], lines[1:]
+    head, calls, steps = (
+        lines[0],
+        [each for each in lines if "call" in each],
+        [each for each in lines if "step" in each],
+    )
+    assert len(lines) == 1 + len(calls) + len(steps)
+    assert [(step["left"], (folder_of(done) / step["model"]).is_file()) for step in steps[-1:]] == [
+        (done.summary["nodes_after"], True)
+    ]
     assert head["nodes"] == 203
     assert [line["call"] for line in calls] == list(range(1, done.summary["oracle_calls"] + 1))
     assert calls[0]["what"] == "golden"

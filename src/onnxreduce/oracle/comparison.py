@@ -6,8 +6,10 @@ to each tensor's largest value they agree (measured on SmolVLA: 6e-2 against 2e-
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -25,6 +27,8 @@ RELATIVE_NARROW = 0.25
 ABSOLUTE = 1e-6
 NOISE_MARGIN = 10.0
 """A difference counts from this many times the measured noise floor on."""
+SAMPLES = 8
+"""Elements of a wrong output that are shown."""
 UNSTABLE = 5e-2
 """Two ways to run the reference that differ by more than this, relative to scale, are no reference."""
 
@@ -53,7 +57,8 @@ class Difference:
     """One output compared. `kind` is None where it agrees.
 
     `absolute`: largest absolute difference; `relative`: that over the tensor's scale; `wrong` of `total` elements
-    differ by more than the tolerance, the first at the index `first`. NaN where nothing could be measured.
+    differ by more than the tolerance, the first at the index `first`. NaN where nothing could be measured. `samples`:
+    `SAMPLES` elements in a row from the first wrong one on, each as index, expected and actual value in text.
     """
 
     output: str
@@ -67,6 +72,14 @@ class Difference:
     not_finite: int = 0
     first: tuple[int, ...] = ()
     note: str = ""
+    samples: tuple[tuple[tuple[int, ...], str, str], ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """For a record: JSON types only; numbers that JSON lacks are None, as is the kind of an output that agrees."""
+        found = asdict(self) | {"kind": self.kind.value if self.kind else None}
+        found |= {"shape": list(self.shape), "first": list(self.first)}
+        found["samples"] = [[list(place), expected, actual] for place, expected, actual in self.samples]
+        return {key: None if isinstance(v, float) and not math.isfinite(v) else v for key, v in found.items()}
 
 
 def compare(output: str, expected: np.ndarray, actual: np.ndarray | None, tolerance: Tolerance) -> Difference:
@@ -81,8 +94,19 @@ def compare(output: str, expected: np.ndarray, actual: np.ndarray | None, tolera
         note = f"shape {list(actual.shape)}, expected {list(expected.shape)}"
         return replace(agreeing, kind=Kind.WRONG_SHAPE, note=note, wrong=expected.size)
     if _is_floating(expected.dtype):
-        return _floating(agreeing, expected, actual, tolerance)
-    return _exact(agreeing, expected, actual)
+        found = _floating(agreeing, expected, actual, tolerance)
+    else:
+        found = _exact(agreeing, expected, actual)
+    return replace(found, samples=_samples(expected, actual, found.first)) if found.kind else found
+
+
+def _samples(
+    expected: np.ndarray, actual: np.ndarray, first: tuple[int, ...]
+) -> tuple[tuple[tuple[int, ...], str, str], ...]:
+    start = int(np.ravel_multi_index(first, expected.shape)) if first else 0
+    shown = range(start, min(start + SAMPLES, expected.size))
+    places = (tuple(int(at) for at in np.unravel_index(flat, expected.shape)) for flat in shown)
+    return tuple((place, str(expected[place]), str(actual[place])) for place in places)
 
 
 def _floating(agreeing: Difference, expected: np.ndarray, actual: np.ndarray, tolerance: Tolerance) -> Difference:

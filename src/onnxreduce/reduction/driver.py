@@ -30,6 +30,7 @@ from onnxreduce.reduction.search import reduce_nodes
 from onnxreduce.reduction.shrink import Pass, Shrinking, shrink
 from onnxreduce.runtimes.python_ort import PythonOrt
 from onnxreduce.runtimes.recording import RECORDER, Recording, record
+from onnxreduce.runtimes.system import system_facts
 
 JOURNAL = "journal.jsonl"
 ALSO_FOUND = "also-found"
@@ -199,9 +200,12 @@ class Run:
             self._write(place, candidate, summary)
             confirmed, why, shown = self._confirm(problem, place)
             summary |= {"confirmed_fresh": confirmed, **({"not_confirmed": why} if why else {})}
-            summary |= {"signature_reduced": shown} if shown else {}
+            if shown is not None:
+                summary |= {"signature_reduced": str(shown.signature), "message_reduced": shown.message}
+                summary |= {"outputs": [each.to_json() for each in shown.differences]}
             summary |= self._costs(problem, recorded)
             self._write(place, candidate, summary)
+            emit.write_neighbourhood(place, problem.index, problem.best)
             for name, (other, verdict) in (shrinking.also_found if shrinking else {}).items():
                 self._write_other(place, name, other, verdict, summary)
         if not confirmed and status is Status.REDUCED:
@@ -263,10 +267,10 @@ class Run:
             external=candidate.model.external,
         )
 
-    def _confirm(self, problem: Problem, folder: Path) -> tuple[bool, str, str]:
+    def _confirm(self, problem: Problem, folder: Path) -> tuple[bool, str, Verdict | None]:
         """Build the model with the emitted script and judge that, both targets, fresh.
 
-        Returns whether it fails as the original does, why not, and how it fails.
+        Returns whether it fails as the original does, why not, and the verdict where it does.
         """
         why = ""
         try:
@@ -280,12 +284,12 @@ class Run:
                 elif not problem.signature.matches(verdict.signature):
                     why = f"the model that the script builds fails in another way: {verdict.signature}"
                 else:
-                    return True, "", str(verdict.signature)
+                    return True, "", verdict
         except OnnxReduceError as error:
             why = str(error)
         except KeyboardInterrupt:
             why = "interrupted"
-        return False, why, ""
+        return False, why, None
 
     def _summary(self, problem: Problem, golden: Golden, recorded: Recording) -> dict[str, Any]:
         sides = self.oracle.describe()
@@ -318,6 +322,7 @@ class Run:
             "adapter_software": suspect.get("adapter_software", ""),
             "targets": {side: dict(facts) for side, facts in sides.items()},
             "oracle_record": getattr(self.oracle, "as_record", dict)(),
+            "system": system_facts(),
         }
 
     def _costs(self, problem: Problem, recorded: Recording) -> dict[str, Any]:

@@ -8,26 +8,31 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import IO, Any
 
+from onnxreduce.graph.candidate import Candidate
 from onnxreduce.oracle.verdict import Verdict
+from onnxreduce.reduction.steps import Steps
 
 
 class Journal:
     """Appends verdicts to a file, from `keep_in` on; until then, and without a file, it holds them in memory.
 
-    `calls`: oracle calls so far; `nodes_judged`: the sum of the nodes of all models judged; `seconds`: time that
-    runtimes took.
+    `steps`: candidates accepted so far; `calls`: oracle calls so far; `nodes_judged`: the sum of the nodes of all
+    models judged; `seconds`: time that runtimes took.
     """
 
     def __init__(self) -> None:
         self.calls = 0
+        self.steps = 0
         self.nodes_judged = 0
         self.seconds = 0.0
         self._begun = time.monotonic()
         self._held: list[str] = []
         self._file: IO[str] | None = None
+        self._models: Steps | None = None
 
     def keep_in(self, path: Path) -> None:
-        """Write what is held, and all that follows, to a file; an older one is replaced."""
+        """Write what is held, and all that follows, to a file; an older one is replaced. Small models lie beside it."""
+        self._models = Steps(path.parent)
         self._file = path.open("w", encoding="utf-8")
         self._file.writelines(self._held)
         self._held = []
@@ -56,6 +61,22 @@ class Journal:
                 "nodes": ranges(listed),
                 **verdict.summary(),
                 **more,
+            }
+        )
+
+    def step(self, by: str, candidate: Candidate) -> None:
+        """Record that a pass has made a candidate the best so far."""
+        self.steps += 1
+        graph = candidate.model.proto.graph
+        self._write(
+            {
+                "step": self.steps,
+                "at": round(self.elapsed, 3),
+                "calls": self.calls,
+                "by": by,
+                "left": len(graph.node),
+                "ends": len(candidate.feeds) + len(candidate.outputs),
+                "model": self._models.keep(self.steps, by, candidate) if self._models else "",
             }
         )
 

@@ -99,6 +99,8 @@ class Problem:
             self._wrong[key] = self._producers_of(verdict)
             if len(key) < len(self.best):
                 self.best = key
+                if candidate:
+                    self.journal.step("deletion", candidate)
             if candidate and self.reliability[1] == 0 and not self._is_dear(candidate):
                 self._learn_reliability(candidate)
         else:

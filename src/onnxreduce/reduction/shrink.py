@@ -128,6 +128,7 @@ class Shrinking:
         self.best_size = size(self.best)
         count.after = self.best_size[:3]
         count.accepted += 1
+        self.journal.step(count.name, self.best)
         self.progress(self)
         return True
 
