@@ -1,7 +1,7 @@
 """A worker of Python ONNX Runtime that misbehaves on every model that holds a node of a certain name. A script.
 
-Arguments: what it does (`segfault`, `hang`, `memory`, `flaky`, `healthy`), the name, the real worker, the real worker's
-own arguments. Before it misbehaves it starts a child of its own, which must not be left behind.
+Arguments: what it does (`segfault`, `hang`, `memory`, `flaky`, `slow`, `healthy`), the name, the real worker, the real
+worker's own arguments. Before it misbehaves it starts a child of its own, which must not be left behind.
 """
 
 import os
@@ -22,6 +22,25 @@ sys.path.insert(0, str(Path(WORKER).parent))
 import ort_worker  # noqa: E402
 
 right = ort_worker.run
+real_session = ort_worker.session
+
+
+class Slow:
+    """A session that takes 60 ms more for each run; to create it takes no longer."""
+
+    def __init__(self, session: Any) -> None:
+        self.session = session
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.session, name)
+
+    def run_with_ort_values(self, *args: Any) -> Any:
+        time.sleep(0.06)
+        return self.session.run_with_ort_values(*args)
+
+
+def slowed(*args: Any) -> Slow:
+    return Slow(real_session(*args))
 
 
 def run(job: dict[str, Any]) -> dict[str, Any]:
@@ -37,6 +56,12 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
         held = []
         while True:
             held.append(b"x" * (32 << 20))
+    elif KIND == "slow":
+        ort_worker.session = slowed
+        try:
+            return right(job)
+        finally:
+            ort_worker.session = real_session
     answer = right(job)
     if KIND == "flaky" and random.random() < 0.5:
         for output in answer["outputs"]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated
 
@@ -99,12 +99,19 @@ class OracleOptions:
         str | None, typer.Option("--match", metavar="REGEX", help="Only failures whose message matches.")
     ] = None
 
+    slower: Annotated[
+        float | None,
+        typer.Option(
+            "--slower",
+            metavar="FACTOR",
+            help="It also fails when it takes more than FACTOR times the reference's time.",
+        ),
+    ] = None
+
     def chosen(self) -> OracleSpec | CustomOracle:
         """The oracle."""
-        settings = Settings(
-            self.suspect, self.reference, self.rtol, self.atol, self.timeout, self.expect, self.match
-        )  # fmt: skip
-        return choose(self.oracle, settings)
+        names = [field.name for field in fields(Settings)]
+        return choose(self.oracle, Settings(**{name: getattr(self, name) for name in names}))
 
     def spec(self) -> OracleSpec:
         """The oracle, where it has to be one of two targets."""

@@ -162,6 +162,17 @@ def test_a_number_must_be_finite_and_not_negative(file: str, name: str, value: f
         choose(file, Settings(**{name: value}))  # type: ignore[arg-type]
 
 
+def test_slowness_is_asked_for_by_its_factor(file: str) -> None:
+    assert spec(file).slower is None
+    found = spec(file, Settings(slower=10.0, expect="slow"))
+    assert (found.slower, found.expectation.kind) == (10, Kind.SLOW)
+    with pytest.raises(BadInputError, match="--slower FACTOR"):
+        choose(file, Settings(expect="slow"))
+    for factor in (1.0, 0.0, float("nan"), float("inf")):
+        with pytest.raises(BadInputError, match=f"--slower {factor} is not a factor above 1"):
+            choose(file, Settings(slower=factor))
+
+
 def test_words_that_are_wrong_are_told(file: str) -> None:
     with pytest.raises(BadInputError, match=r"--expect 'wrong' is not one of numeric, nan, zeros"):
         choose(file, Settings(expect="wrong"))

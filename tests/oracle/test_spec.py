@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import subprocess
 import sys
 import zipfile
@@ -12,7 +13,7 @@ import pytest
 
 from onnxreduce.errors import BadInputError
 from onnxreduce.oracle.comparison import ABSOLUTE
-from onnxreduce.oracle.spec import find, read, shipped
+from onnxreduce.oracle.spec import OracleSpec, find, read, shipped
 from onnxreduce.runtimes.target import Target
 
 ROOT = Path(__file__).parents[2]
@@ -26,9 +27,13 @@ def written(folder: Path, text: str) -> Path:
 
 
 def test_a_file_says_everything(tmp_path: Path) -> None:
-    text = GOOD + 'description = "mine"\ntimeout = 12\n[tolerance]\nfloat32 = 0.5\n"*" = 0.25\nabsolute = 1e-3\n'
+    text = (
+        GOOD
+        + 'description = "mine"\ntimeout = 12\nslower = 10.0\n[tolerance]\nfloat32 = 0.5\n"*" = 0.25\nabsolute = 1e-3\n'
+    )
     spec = read(written(tmp_path, text))
-    assert (spec.name, spec.description, spec.timeout) == ("mine", "mine", 12)
+    assert (spec.name, spec.description, spec.timeout, spec.slower) == ("mine", "mine", 12, 10)
+    assert OracleSpec.from_json(json.loads(json.dumps(spec.to_json()))) == spec
     assert spec.reference == Target("ort", provider="cpu", options={"level": "disabled"})
     assert str(spec.suspect) == "ort/cpu"
     assert spec.tolerance.relative == {"float32": 0.5, "*": 0.25}
@@ -53,6 +58,8 @@ BAD = {
     "timeout is zero": (GOOD + "timeout = 0\n", "timeout is a number of seconds above 0"),
     "timeout is true": (GOOD + "timeout = true\n", "timeout is a number of seconds above 0"),
     "timeout is nan": (GOOD + "timeout = nan\n", "timeout is a number of seconds above 0"),
+    "slower is a text": (GOOD + 'slower = "ten times"\n', "slower is a factor above 1"),
+    "slower is no more": (GOOD + "slower = 1\n", "slower is a factor above 1"),
     "description is a table": (GOOD + "[description]\n", "description is a text"),
     "tolerance is a number": (GOOD + "tolerance = 1\n", "tolerance is a table of numbers by dtype"),
     "tolerance of no dtype": (GOOD + "[tolerance]\nflot32 = 1\n", "unknown key tolerance.flot32; known: float64"),
@@ -96,11 +103,6 @@ def test_every_shipped_oracle_reads_and_says_what_it_is() -> None:
         assert spec.name == name
         assert spec.description
         assert spec.reference.version or spec.reference.runtime != "ort-web"
-
-
-def test_another_version_takes_the_place_of_the_pinned_one() -> None:
-    spec = find("webgpu-vs-wasm").at_ort_web("1.22.0")
-    assert (str(spec.reference), str(spec.suspect)) == ("ort-web@1.22.0/wasm", "ort-web@1.22.0/webgpu")
 
 
 def test_the_shipped_oracles_are_inside_the_wheel(tmp_path: Path) -> None:

@@ -8,8 +8,10 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import faults
@@ -22,7 +24,7 @@ from onnxreduce.errors import BadInputError, SetupError
 from onnxreduce.graph.candidate import whole
 from onnxreduce.graph.model import load
 from onnxreduce.graph.tensors import StoredTensor
-from onnxreduce.runtimes import python_ort
+from onnxreduce.runtimes import child, python_ort
 from onnxreduce.runtimes.base import RunRequest, RunResult, Status, request
 from onnxreduce.runtimes.python_ort import PythonOrt
 from onnxreduce.runtimes.target import Target
@@ -179,6 +181,58 @@ def test_a_death_is_explained_by_its_own_last_words(
         runtime.close()
 
 
+def test_a_child_that_closes_its_output_and_lives_on_is_dead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(child, "_EXIT_SECONDS", 0.5)
+    runtime = with_worker("os.close(1); time.sleep(1000)", tmp_path, monkeypatch)
+    began = time.monotonic()
+    assert runtime.run(negation(), timeout=ENOUGH).status is Status.DEAD
+    assert time.monotonic() - began < ENOUGH / 2
+    runtime.close()
+
+
+@posix
+@pytest.mark.parametrize("when", ["answering", "starting"])
+def test_an_interrupt_leaves_no_answer_for_the_next_question(
+    when: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    note = tmp_path / "asked"
+    late = f"open({str(note)!r}, 'w').close(); time.sleep(1)"
+    stale = "print(json.dumps({'status': 'run', 'message': 'stale', 'seconds': [0, 0]}), flush=True)"
+    runtime = with_worker(f"{late}; {stale}", tmp_path, monkeypatch)
+    if when == "starting":
+        (tmp_path / "worker.py").write_text(f"import json, sys, time\n{late}\n" + textwrap.dedent(WORKER))
+
+    def interrupt() -> None:
+        while not note.exists():
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            runtime.run(negation(), timeout=ENOUGH)
+        thread.join()
+        monkeypatch.undo()
+        assert is_right(runtime.run(negation(), timeout=ENOUGH))
+    finally:
+        runtime.close()
+
+
+def test_further_runs_are_timed_until_they_take_too_long(ort: PythonOrt, monkeypatch: pytest.MonkeyPatch) -> None:
+    again = replace(negation(), repeats=4)
+    result = ort.run(again, timeout=ENOUGH)
+    assert is_right(result)
+    assert len(result.repeated) == 4
+    assert min(result.repeated) > 0
+    assert result.seconds_again == np.median(result.repeated)
+    assert result.seconds == result.seconds_create + result.seconds_run + sum(result.repeated)
+    monkeypatch.setattr(child, "REPEAT_SECONDS", 1e-9)
+    assert len(ort.run(again, timeout=ENOUGH).repeated) == 1
+    once = ort.run(negation(), timeout=ENOUGH)
+    assert (list(once.repeated), once.seconds_again) == ([], 0)
+
+
 def test_an_answer_broken_off_is_a_death(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     runtime = with_worker('sys.stdout.write(\'{"status": "o\'); sys.stdout.flush(); os._exit(3)', tmp_path, monkeypatch)
     assert runtime.run(negation(), timeout=ENOUGH).status is Status.DEAD
@@ -205,7 +259,7 @@ def test_what_the_child_started_goes_with_it(end: str, tmp_path: Path, monkeypat
 def test_close_leaves_no_process_and_no_file() -> None:
     runtime = PythonOrt(Target.parse("ort/cpu"))
     runtime.run(negation(), timeout=ENOUGH)
-    pid, spool = child_of(runtime).pid, runtime._spool
+    pid, spool = child_of(runtime).pid, runtime._spool.folder
     assert spool.exists()
     runtime.close()
     runtime.close()
@@ -218,7 +272,7 @@ def test_the_child_ends_when_its_parent_is_killed_in_the_middle_of_a_run(tmp_pat
     note = tmp_path / "pid"
     script = f"""
         import sys, threading, time
-        sys.path.insert(0, {str(Path(__file__).parent)!r})
+        sys.path[:0] = [{str(Path(__file__).parent)!r}, {str(Path(__file__).parents[1])!r}]
         import test_python_ort as tests
         runtime = tests.PythonOrt(tests.Target.parse("ort/cpu"))
         runtime.describe()

@@ -61,7 +61,7 @@ class BuiltOracle(DifferentialOracle):
             makers = _Makers(setup, stack)
             reference = makers.held(spec.reference)
             suspect = makers.held(spec.suspect)
-            super().__init__(spec.name, reference, suspect, spec.tolerance, spec.timeout, spec.expectation)
+            super().__init__(spec.name, reference, suspect, spec.tolerance, spec.timeout, spec.expectation, spec.slower)
             self.spec = spec
             self._makers = makers
             self._stack = makers.stack = stack.pop_all()
@@ -71,7 +71,9 @@ class BuiltOracle(DifferentialOracle):
         """The same oracle with another suspect, in the same browser; it ends with the context."""
         suspect = self._makers.runtime(target)
         try:
-            yield DifferentialOracle(self.name, self.reference, suspect, self.tolerance, self.timeout)
+            yield DifferentialOracle(
+                self.name, self.reference, suspect, self.tolerance, self.timeout, self.expectation, self.slower
+            )
         finally:
             suspect.close()
 

@@ -28,6 +28,7 @@ class Settings:
     timeout: float | None = None
     expect: str | None = None
     match: str | None = None
+    slower: float | None = None
 
 
 def choose(text: str, settings: Settings | None = None) -> OracleSpec | CustomOracle:
@@ -37,9 +38,11 @@ def choose(text: str, settings: Settings | None = None) -> OracleSpec | CustomOr
         value = getattr(settings, name)
         if value is not None and not 0 <= value < math.inf:
             raise BadInputError(f"--{name} {value} is not a finite number of at least 0")
+    if settings.slower is not None and not 1 < settings.slower < math.inf:
+        raise BadInputError(f"--slower {settings.slower} is not a factor above 1")
     own = custom(text, settings.timeout)
     if own is not None:
-        fixed = ("suspect", "reference", "rtol", "atol", "expect", "match")
+        fixed = ("suspect", "reference", "rtol", "atol", "expect", "match", "slower")
         given = [name for name in fixed if getattr(settings, name) is not None]
         if given:
             raise BadInputError(f"--{given[0]} does not go with a command or function as oracle")
@@ -54,9 +57,12 @@ def choose(text: str, settings: Settings | None = None) -> OracleSpec | CustomOr
         tolerance = Tolerance({"*": settings.rtol}, tolerance.absolute)
     if settings.atol is not None:
         tolerance = replace(tolerance, absolute=settings.atol)
-    return replace(
-        spec, tolerance=tolerance, timeout=settings.timeout or spec.timeout, expectation=_expectation(settings)
-    )
+    slower = settings.slower or spec.slower
+    expectation = _expectation(settings)
+    if expectation.kind is Kind.SLOW and slower is None:
+        raise BadInputError("--expect slow needs --slower FACTOR, or slower = FACTOR in the oracle's file")
+    timeout = settings.timeout or spec.timeout
+    return replace(spec, tolerance=tolerance, timeout=timeout, expectation=expectation, slower=slower)
 
 
 def _expectation(settings: Settings) -> Expectation:

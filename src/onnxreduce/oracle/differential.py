@@ -12,8 +12,9 @@ from onnxreduce.graph.candidate import Candidate
 from onnxreduce.graph.tensors import StoredTensor
 from onnxreduce.oracle.comparison import UNSTABLE, Difference, Tolerance, compare
 from onnxreduce.oracle.signature import WRONG_VALUES, Expectation, Kind, Signature, normalised
+from onnxreduce.oracle.speed import REPEATS, slowness
 from onnxreduce.oracle.verdict import Golden, Outcome, Verdict
-from onnxreduce.runtimes.base import RunResult, Runtime, Status, request
+from onnxreduce.runtimes.base import RunRequest, RunResult, Runtime, Status, request
 
 FIRST_TIMEOUT = 900.0
 """Seconds for the original model, before anything is known."""
@@ -41,7 +42,11 @@ _TOO_OLD = (
 
 
 class DifferentialOracle:
-    """An oracle of two targets."""
+    """An oracle of two targets.
+
+    With `slower` it is also a failure when right outputs take more than so many times the reference's time (see
+    `speed`); where slowness is the expected class, whatever the outputs are.
+    """
 
     def __init__(
         self,
@@ -51,14 +56,16 @@ class DifferentialOracle:
         tolerance: Tolerance | None = None,
         timeout: float | None = None,
         expectation: Expectation | None = None,
+        slower: float | None = None,
     ) -> None:
         self.name = name
         self.reference = reference
         self.suspect = suspect
         self.tolerance = tolerance or Tolerance()
         self.timeout = timeout or FIRST_TIMEOUT
+        self.expectation = expectation or Expectation()
+        self.slower = slower
         self._given_timeout = timeout
-        self._expectation = expectation or Expectation()
         self._torn = False
 
     def judge(self, candidate: Candidate, *, fresh: bool = False, alone: bool = False) -> Verdict:
@@ -70,19 +77,18 @@ class DifferentialOracle:
 
     def _judge(self, candidate: Candidate, *, fresh: bool, alone: bool, torn: bool) -> Verdict:
         """`torn`: an interrupt came while a target ran, so that an answer to another question may be on its way."""
-        asked = request(candidate)
-        seconds = 0.0
-        if alone and candidate.expected is not None:
+        asked = self._request(candidate)
+        right = None
+        if alone and candidate.expected is not None and self.slower is None:
             expected = {name: candidate.expected[name].array for name in candidate.outputs}
         else:
             right = self.reference.run(asked, timeout=self.timeout, fresh=torn)
-            seconds += right.seconds
             if right.status is not Status.OK:
                 text = f"the reference fails: {right.status.value}: {right.message}"
-                return Verdict(Outcome.UNRESOLVED, message=text, seconds=seconds)
+                return Verdict(Outcome.UNRESOLVED, message=text, seconds=right.seconds)
             expected = dict(right.outputs)
         result = self.suspect.run(asked, timeout=self.timeout, fresh=fresh)
-        return self._verdict(candidate, expected, result, seconds + result.seconds)
+        return self._verdict(candidate, expected, result, right, first_look=alone)
 
     def golden(self, candidate: Candidate, recorded: Callable[[], Mapping[str, StoredTensor]] | None = None) -> Golden:
         """Judge the original and learn timeout and noise floor from it.
@@ -91,7 +97,7 @@ class DifferentialOracle:
         run, so that both can go on at the same time. Raises BadInputError when the reference cannot run the model,
         holds NaN, or is unstable.
         """
-        asked = request(candidate)
+        asked = self._request(candidate)
         right = self.reference.run(asked, timeout=self.timeout)
         if right.status is not Status.OK:
             if recorded is not None:
@@ -104,7 +110,7 @@ class DifferentialOracle:
         if recorded is not None:
             noise = self._noise(right, recorded())
             self.tolerance = replace(self.tolerance, noise=noise)
-        verdict = self._verdict(candidate, right.outputs, result, right.seconds + result.seconds)
+        verdict = self._verdict(candidate, right.outputs, result, right)
         if recorded is None and verdict.signature is not None and verdict.signature.kind in WRONG_VALUES:
             self._refuse_unstable(right, self.reference.run(asked, timeout=self.timeout, fresh=True))
         if self._given_timeout is None and result.status is not Status.HANG:
@@ -120,11 +126,26 @@ class DifferentialOracle:
         self.suspect.close()
         self.reference.close()
 
+    def _request(self, candidate: Candidate) -> RunRequest:
+        return request(candidate, 0 if self.slower is None else REPEATS)
+
     def _verdict(
-        self, candidate: Candidate, expected: Mapping[str, np.ndarray], result: RunResult, seconds: float
+        self,
+        candidate: Candidate,
+        expected: Mapping[str, np.ndarray],
+        result: RunResult,
+        right: RunResult | None,
+        *,
+        first_look: bool = False,
     ) -> Verdict:
+        seconds = result.seconds + (right.seconds if right else 0.0)
         verdict = self._any_verdict(candidate, expected, result, seconds)
-        if verdict.signature is None or self._expectation.met_by(verdict.signature, verdict.message):
+        if right is not None and self.slower is not None and result.status is Status.OK:
+            slow = slowness(self.slower, right, result, first_look=first_look)
+            if slow and (verdict.signature is None or self.expectation.kind is Kind.SLOW):
+                signature = Signature(Kind.SLOW, f"{self.slower:g} times the reference")
+                verdict = replace(verdict, outcome=Outcome.FAILS, signature=signature, message=slow)
+        if verdict.signature is None or self.expectation.met_by(verdict.signature, verdict.message):
             return verdict
         text = f"it fails, but not as expected: {verdict.signature}"
         return replace(verdict, outcome=Outcome.UNRESOLVED, signature=None, message=text)

@@ -26,6 +26,7 @@ class Kind(enum.Enum):
     LOST_DEVICE = "lost device"
     OUT_OF_MEMORY = "out of memory"
     DEAD = "dead process"
+    SLOW = "slower than"  # only where a factor is asked for
     INTERESTING = "interesting"  # a command or function of the user's says so
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-_KEYS = {"description", "reference", "suspect", "tolerance", "timeout"}
+_KEYS = {"description", "reference", "suspect", "slower", "tolerance", "timeout"}
 _DTYPES = (
     *RELATIVE,
     "float8_e4m3fn",
@@ -33,7 +33,10 @@ _DTYPES = (
 
 @dataclass(frozen=True)
 class OracleSpec:
-    """What an oracle's file says: two targets, tolerances, and a time limit in seconds if it has its own."""
+    """What an oracle's file says: two targets, tolerances, and a time limit in seconds if it has its own.
+
+    `slower`: the suspect also fails when it takes more than so many times the reference's time.
+    """
 
     name: str
     reference: Target
@@ -42,6 +45,7 @@ class OracleSpec:
     tolerance: Tolerance = field(default_factory=Tolerance)
     timeout: float | None = None
     expectation: Expectation = field(default_factory=Expectation)
+    slower: float | None = None
 
     def to_json(self) -> dict[str, Any]:
         """For a record from which `from_json` makes the same oracle again: JSON types only."""
@@ -55,6 +59,7 @@ class OracleSpec:
             "timeout": self.timeout,
             "expect": self.expectation.kind.name if self.expectation.kind else None,
             "match": self.expectation.pattern,
+            "slower": self.slower,
         }
 
     @classmethod
@@ -69,15 +74,8 @@ class OracleSpec:
             Tolerance(relative, float(data["tolerance"]["absolute"]), float(data["noise"])),
             data["timeout"],
             Expectation(Kind[data["expect"]] if data["expect"] else None, data["match"]),
+            data.get("slower"),
         )
-
-    def at_ort_web(self, version: str) -> OracleSpec:
-        """The same oracle with both onnxruntime-web targets at another version."""
-
-        def at(target: Target) -> Target:
-            return target.with_version(version) if target.runtime == "ort-web" else target
-
-        return replace(self, reference=at(self.reference), suspect=at(self.suspect))
 
 
 def shipped_folder() -> Path:
@@ -121,6 +119,9 @@ def read(path: Path) -> OracleSpec:
     timeout = data.get("timeout")
     if timeout is not None and not (_is_number(timeout) and timeout > 0):
         raise BadInputError(f"oracle file {path}: timeout is a number of seconds above 0")
+    slower = data.get("slower")
+    if slower is not None and not (_is_number(slower) and slower > 1):
+        raise BadInputError(f"oracle file {path}: slower is a factor above 1")
     if not isinstance(data.get("description", ""), str):
         raise BadInputError(f"oracle file {path}: description is a text")
     try:
@@ -128,7 +129,7 @@ def read(path: Path) -> OracleSpec:
     except BadInputError as error:
         raise BadInputError(f"oracle file {path}: {error}") from error
     tolerance = _tolerance(path, data.get("tolerance", {}))
-    return OracleSpec(path.stem, reference, suspect, data.get("description", ""), tolerance, timeout)
+    return OracleSpec(path.stem, reference, suspect, data.get("description", ""), tolerance, timeout, slower=slower)
 
 
 def _tolerance(path: Path, table: Mapping[str, Any]) -> Tolerance:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -28,7 +29,7 @@ class Status(enum.Enum):
 
 @dataclass(frozen=True)
 class RunRequest:
-    """A model to run once.
+    """A model to run once, or `repeats` times more in the same session, fewer where that takes `REPEAT_SECONDS`.
 
     `model` is a serialised `ModelProto`. Each of its initializers with external data names a location that is a key
     of `external`; the blob there is that tensor's whole raw data (offset 0). `feeds` gives every graph input.
@@ -38,11 +39,16 @@ class RunRequest:
     feeds: Mapping[str, StoredTensor]
     outputs: Sequence[str]
     external: Mapping[str, Blob] = field(default_factory=dict)
+    repeats: int = 0
 
 
-def request(candidate: Candidate) -> RunRequest:
+REPEAT_SECONDS = 5.0
+
+
+def request(candidate: Candidate, repeats: int = 0) -> RunRequest:
     """What a runtime needs of a candidate."""
-    return RunRequest(candidate.model.proto.SerializeToString(), candidate.feeds, candidate.outputs, candidate.external)
+    model = candidate.model.proto.SerializeToString()
+    return RunRequest(model, candidate.feeds, candidate.outputs, candidate.external, repeats)
 
 
 @dataclass(frozen=True)
@@ -50,7 +56,8 @@ class RunResult:
     """What one run gave.
 
     `outputs` holds numpy arrays by output name (also under SHADER_ERROR, where they are what `run()` resolved with).
-    `message` is the runtime's error text, whole; `seconds_create` and `seconds_run` were measured beside the runtime.
+    `message` is the runtime's error text, whole; `seconds_create`, `seconds_run` (of the first run, outputs brought to
+    the CPU) and `repeated` (the same of each further one) were measured beside the runtime.
     """
 
     status: Status
@@ -58,11 +65,17 @@ class RunResult:
     message: str = ""
     seconds_create: float = 0.0
     seconds_run: float = 0.0
+    repeated: Sequence[float] = ()
 
     @property
     def seconds(self) -> float:
         """Time spent in the runtime itself."""
-        return self.seconds_create + self.seconds_run
+        return self.seconds_create + self.seconds_run + sum(self.repeated)
+
+    @property
+    def seconds_again(self) -> float:
+        """The median of the further runs, 0 where there were none."""
+        return statistics.median(self.repeated) if self.repeated else 0.0
 
 
 class Runtime(Protocol):

@@ -20,20 +20,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
-import numpy as np
-import onnx
 import psutil
-from onnx import TensorProto, helper
 
 from onnxreduce.errors import BadInputError, SetupError
-from onnxreduce.graph.tensors import Blob, StoredTensor
-from onnxreduce.graph.weights import external_location
-from onnxreduce.runtimes.base import RunRequest, RunResult, Status
+from onnxreduce.runtimes.base import REPEAT_SECONDS, RunRequest, RunResult, Status
 from onnxreduce.runtimes.memory import says_no_memory
+from onnxreduce.runtimes.spool import Spool, array_of
 from onnxreduce.runtimes.target import Target
 
 _START_SECONDS = 120.0
 _LOOK_SECONDS = 0.5
+_EXIT_SECONDS = 2.0
 
 
 class ChildRuntime:
@@ -50,14 +47,14 @@ class ChildRuntime:
         self._child: subprocess.Popen[str] | None = None
         self._stderr: IO[bytes] | None = None
         self._answers: queue.Queue[str | None] = queue.Queue()
-        self._spool = Path(tempfile.mkdtemp(prefix="onnxreduce-child-"))
+        self._spool = Spool()
         self._hello: dict[str, Any] = {}
         self._exit = 0
         self._heard = 0
 
     def run(self, request: RunRequest, *, timeout: float, fresh: bool = False) -> RunResult:
         """Run a model once; `fresh` starts a new process. See `Runtime.run`."""
-        folder = Path(tempfile.mkdtemp(dir=self._spool))
+        folder = Path(tempfile.mkdtemp(dir=self._spool.folder))
         try:
             return self.run_into(request, folder, timeout=timeout, fresh=fresh)[0]
         finally:
@@ -77,10 +74,12 @@ class ChildRuntime:
         model.write_bytes(request.model)
         job = {
             "model": str(model),
-            "feeds": {name: self._describe(tensor) for name, tensor in request.feeds.items()},
-            "external": self._external(request),
+            "feeds": {name: self._spool.described(tensor) for name, tensor in request.feeds.items()},
+            "external": self._spool.external(request),
             "outputs": list(request.outputs),
             "folder": str(folder),
+            "repeats": request.repeats,
+            "repeat_seconds": REPEAT_SECONDS,
             **self._job(),
         }
         file = folder / "job.json"
@@ -101,13 +100,13 @@ class ChildRuntime:
                 raise SetupError(f"{self.target}: the outputs cannot be written: {answer['message']}")
             status = Status.CREATE_ERROR if answer["status"] == "create" else Status.RUN_ERROR
             return RunResult(status, message=answer["message"], seconds_create=seconds[0]), []
-        outputs = {o["name"]: _array(o) for o in answer["outputs"] if "elem_type" in o} if load else {}
-        return RunResult(Status.OK, outputs, "", seconds[0], seconds[1]), answer["outputs"]
+        outputs = {o["name"]: array_of(o) for o in answer["outputs"] if "elem_type" in o} if load else {}
+        return RunResult(Status.OK, outputs, "", seconds[0], seconds[1], seconds[2:]), answer["outputs"]
 
     def close(self) -> None:
         """End the child process and remove its files."""
         self._stop()
-        shutil.rmtree(self._spool, ignore_errors=True)
+        self._spool.close()
 
     def _command(self) -> list[str]:
         """What starts the worker."""
@@ -133,7 +132,7 @@ class ChildRuntime:
             return
         self._stop()
         self._exit = 0
-        self._stderr = (self._spool / "stderr.txt").open("wb")
+        self._stderr = (self._spool.folder / "stderr.txt").open("wb")
         self._heard = 0
         self._child = subprocess.Popen(
             self._command(),
@@ -147,11 +146,11 @@ class ChildRuntime:
         )
         self._answers = queue.Queue()
         threading.Thread(target=_pump, args=(self._child, self._answers), daemon=True).start()
-        hello = self._next(_START_SECONDS)
-        if isinstance(hello, Status):
-            raise SetupError(f"{self.name} does not start: {self._death().message}{self._advice()}")
-        self._hello = hello
         try:
+            hello = self._next(_START_SECONDS)
+            if isinstance(hello, Status):
+                raise SetupError(f"{self.name} does not start: {self._death().message}{self._advice()}")
+            self._hello = hello
             self._accept(hello)
         except BaseException:
             self._stop()
@@ -180,13 +179,17 @@ class ChildRuntime:
 
     def _ask(self, job: Path, timeout: float) -> dict[str, Any] | Status:
         assert self._child is not None and self._child.stdin is not None
-        self._heard = (self._spool / "stderr.txt").stat().st_size
+        self._heard = (self._spool.folder / "stderr.txt").stat().st_size
         try:
-            self._child.stdin.write(json.dumps(str(job)) + "\n")
-            self._child.stdin.flush()
-        except OSError:  # it died since the last answer
-            self._answers.put(None)
-        return self._next(timeout)
+            try:
+                self._child.stdin.write(json.dumps(str(job)) + "\n")
+                self._child.stdin.flush()
+            except OSError:  # it died since the last answer
+                self._answers.put(None)
+            return self._next(timeout)
+        except BaseException:  # an interrupt: an answer that is on its way would be taken for the next one
+            self._stop()
+            raise
 
     def _next(self, timeout: float) -> dict[str, Any] | Status:
         line = self._line(timeout)
@@ -194,7 +197,8 @@ class ChildRuntime:
             self._stop()
             return Status.HANG
         if not isinstance(line, str):
-            self._exit = self._child.wait() if self._child else 0
+            with contextlib.suppress(subprocess.TimeoutExpired):  # it may close its output and live on
+                self._exit = self._child.wait(_EXIT_SECONDS) if self._child else 0
             self._stop()
             return Status.DEAD
         answer: dict[str, Any] = json.loads(line)
@@ -216,7 +220,7 @@ class ChildRuntime:
 
     def _death(self) -> RunResult:
         """How a child ended: by which signal, and the last line that it wrote since it was asked."""
-        text = (self._spool / "stderr.txt").read_bytes()[self._heard :].decode("utf-8", "replace").strip()
+        text = (self._spool.folder / "stderr.txt").read_bytes()[self._heard :].decode("utf-8", "replace").strip()
         said = text.splitlines()[-1] if text else "it ended without a word"
         if says_no_memory(said):
             return self._no_memory(said)
@@ -228,49 +232,6 @@ class ChildRuntime:
             name = f"signal {-self._exit}"
         reason = ", perhaps for want of memory" if name == "SIGKILL" else ""
         return RunResult(Status.DEAD, message=f"{name}{reason}: {said}")
-
-    def _external(self, request: RunRequest) -> dict[str, Any]:
-        if not request.external:
-            return {}
-        proto = onnx.load_model_from_string(request.model)
-        described: dict[str, Any] = {}
-        for tensor in proto.graph.initializer:
-            location = external_location(tensor)
-            if location is not None:
-                stored = StoredTensor(tensor.data_type, tuple(tensor.dims), request.external[location])
-                described[tensor.name] = self._describe(stored)
-        return described
-
-    def _describe(self, tensor: StoredTensor) -> dict[str, Any]:
-        if tensor.elem_type == TensorProto.STRING:
-            return {"model": str(self._model_of(tensor))}
-        path, offset = self._file_of(tensor.blob)
-        return {
-            "path": str(path),
-            "offset": offset,
-            "length": tensor.blob.length,
-            "elem_type": tensor.elem_type,
-            "shape": list(tensor.shape),
-        }
-
-    def _model_of(self, tensor: StoredTensor) -> Path:
-        """The file of a model that gives the strings of a tensor."""
-        path = self._spool / f"{tensor.blob.digest}-{'x'.join(map(str, tensor.shape))}.onnx"
-        if not path.exists():
-            output = helper.make_tensor_value_info("strings", TensorProto.STRING, tensor.shape)
-            node = helper.make_node("Identity", ["value"], ["strings"])
-            graph = helper.make_graph([node], "strings", [], [output], [tensor.to_proto("value")])
-            model = helper.make_model(graph, ir_version=7, opset_imports=[helper.make_opsetid("", 13)])
-            path.write_bytes(model.SerializeToString())
-        return path
-
-    def _file_of(self, blob: Blob) -> tuple[Path, int]:
-        if blob.path is not None:
-            return blob.path, blob.offset
-        path = self._spool / blob.digest
-        if not path.exists():
-            path.write_bytes(blob.view())
-        return path, 0
 
     def _no_memory(self, said: str) -> RunResult:
         limit = "" if self._memory is None else f" (limit {self._memory} MiB)"
@@ -285,20 +246,6 @@ def megabytes(target: Target) -> int | None:
     if not (text.isascii() and text.isdigit() and int(text)):
         raise BadInputError(f"{target}: memory is a number of MiB above 0")
     return int(text)
-
-
-def stored_output(output: Mapping[str, Any], blob: Blob | None = None) -> StoredTensor:
-    """An output described by the worker as a tensor by reference to its file (or to `blob`, its moved content)."""
-    if "strings" in output:
-        return StoredTensor.from_array(np.array(output["strings"], dtype=object).reshape(output["shape"]))
-    return StoredTensor(output["elem_type"], tuple(output["shape"]), blob or Blob.from_file(Path(output["path"])))
-
-
-def _array(output: Mapping[str, Any]) -> np.ndarray:
-    if "strings" in output:
-        return np.array(output["strings"], dtype=object).reshape(output["shape"])
-    data = Path(output["path"]).read_bytes()
-    return StoredTensor(output["elem_type"], tuple(output["shape"]), Blob("", len(data), data=data)).array
 
 
 def _pump(child: subprocess.Popen[str], answers: queue.Queue[str | None]) -> None:

@@ -23,6 +23,8 @@ from typing import Any
 import numpy as np
 import onnxruntime as ort
 
+loop = importlib.import_module("worker_loop")  # beside this script, which runs where the package is not installed
+
 # onnx.TensorProto data types whose layout numpy knows; the others travel as unsigned integers of the same width.
 NUMPY = {1: "f4", 2: "u1", 3: "i1", 4: "u2", 5: "i2", 6: "i4", 7: "i8", 9: "?", 10: "f2", 11: "f8", 12: "u4", 13: "u8"}
 SAME_WIDTH = {16: "u2", 17: "u1", 18: "u1", 19: "u1", 20: "u1", 24: "u1"}
@@ -140,6 +142,7 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
         began = time.perf_counter()
         values = made.run_with_ort_values(job["outputs"], feeds)
         ran = time.perf_counter() - began
+        again = loop.timed_again(lambda: made.run_with_ort_values(job["outputs"], feeds), job)
         stage = "answer"
         files = [Path(job["folder"], f"{at}.bin") for at in range(len(values))]
         outputs = list(map(described, job["outputs"], values, files))
@@ -148,7 +151,7 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
         message = kind + (str(error) or type(error).__name__)
         return {"status": stage, "message": message, "seconds": [time.perf_counter() - began, 0.0]}
     del keep
-    return {"status": "ok", "outputs": outputs, "seconds": [created, ran]}
+    return {"status": "ok", "outputs": outputs, "seconds": [created, ran, *again]}
 
 
 def load_plugin(plugin: dict[str, Any]) -> dict[str, str]:
@@ -223,7 +226,6 @@ def introduction(asked: dict[str, Any]) -> dict[str, Any]:
 
 def main() -> None:
     """Limit memory before anything is loaded by a session, tell what this is, and answer."""
-    loop = importlib.import_module("worker_loop")  # beside this script, which runs where the package is not installed
     asked = json.loads(sys.argv[1]) if len(sys.argv) > 1 else {}
     loop.limit_memory(asked.get("memory"))
     loop.answer_all(lambda: introduction(asked), run)

@@ -12,12 +12,10 @@ import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
 from onnxreduce.errors import BadInputError, SetupError
-from onnxreduce.runtimes.child import ChildRuntime, megabytes, stored_output
+from onnxreduce.runtimes.child import ChildRuntime, megabytes
 from onnxreduce.runtimes.environments import Plugin
 from onnxreduce.runtimes.swiftshader import software_vulkan
 from onnxreduce.runtimes.target import Target
-
-__all__ = ["PythonOrt", "stored_output"]
 
 PLUGIN = "plugin"
 CPU = "CPUExecutionProvider"
@@ -76,7 +74,7 @@ class PythonOrt(ChildRuntime):
     def _command(self) -> list[str]:
         asked: dict[str, Any] = {"provider": self._provider, "memory": self._memory, **self._job()}
         if self._provider != CPU:
-            anchor = self._spool / "anchor.onnx"
+            anchor = self._spool.folder / "anchor.onnx"
             anchor.write_bytes(_anchor())
             asked["anchor"] = str(anchor)
         if self._plugin is not None:
@@ -89,13 +87,13 @@ class PythonOrt(ChildRuntime):
         return [self._python, str(_WORKER), json.dumps(asked)]
 
     def _environment(self) -> Mapping[str, str]:
-        return software_vulkan(self._spool) if self._plugin is not None and self._software else {}
+        return software_vulkan(self._spool.folder) if self._plugin is not None and self._software else {}
 
     def _start(self) -> None:
         try:
             super()._start()
         except _NoDeviceError:
-            if self._adapter != "auto" or self._software or not software_vulkan(self._spool):
+            if self._adapter != "auto" or self._software or not software_vulkan(self._spool.folder):
                 raise
             self._software = True
             super()._start()

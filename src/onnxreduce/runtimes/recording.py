@@ -19,7 +19,8 @@ from onnxreduce.graph.tensors import Blob, StoredTensor
 from onnxreduce.graph.validity import node_text, one_line
 from onnxreduce.graph.weights import external_location
 from onnxreduce.runtimes.base import RunResult, Status, request
-from onnxreduce.runtimes.python_ort import PythonOrt, stored_output
+from onnxreduce.runtimes.python_ort import PythonOrt
+from onnxreduce.runtimes.spool import stored_output
 from onnxreduce.runtimes.target import Target
 
 RECORDER = Target("ort", provider="cpu", options={"level": "disabled"})

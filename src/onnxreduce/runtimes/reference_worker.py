@@ -13,7 +13,7 @@ import onnx
 from onnx.reference import ReferenceEvaluator
 
 from onnxreduce.graph.tensors import Blob, StoredTensor
-from onnxreduce.runtimes.worker_loop import answer_all, limit_memory
+from onnxreduce.runtimes.worker_loop import answer_all, limit_memory, timed_again
 
 
 def tensor(described: dict[str, Any]) -> StoredTensor:
@@ -68,6 +68,7 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
         began = time.perf_counter()
         values = evaluator.run(job["outputs"], feeds)
         ran = time.perf_counter() - began
+        again = timed_again(lambda: evaluator.run(job["outputs"], feeds), job)
         stage = "answer"
         outputs = [
             written(name, value, Path(job["folder"], f"{at}.bin"))
@@ -76,7 +77,7 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
     except Exception as error:
         message = f"{type(error).__name__}: {error}"
         return {"status": stage, "message": message, "seconds": [created, time.perf_counter() - began]}
-    return {"status": "ok", "outputs": outputs, "seconds": [created, ran]}
+    return {"status": "ok", "outputs": outputs, "seconds": [created, ran, *again]}
 
 
 if __name__ == "__main__":

@@ -31,6 +31,16 @@ def answer_all(introduce: Callable[[], dict[str, Any]], run: Callable[[dict[str,
         answers.flush()
 
 
+def timed_again(work: Callable[[], Any], job: dict[str, Any]) -> list[float]:
+    """The seconds of each of the further runs that a job asks for; none begins once they have taken too long."""
+    seconds: list[float] = []
+    while len(seconds) < job["repeats"] and sum(seconds) < job["repeat_seconds"]:
+        began = time.perf_counter()
+        work()
+        seconds.append(time.perf_counter() - began)
+    return seconds
+
+
 def limit_memory(mebibytes: int | None) -> None:
     """Let allocations fail beyond a limit, where the system has one on a process's own memory."""
     if not mebibytes:

@@ -12,7 +12,7 @@ from playwright.async_api import Error as PlaywrightError
 
 from onnxreduce.errors import BadInputError, SetupError
 from onnxreduce.graph.tensors import Blob
-from onnxreduce.runtimes.base import RunRequest, RunResult, Status
+from onnxreduce.runtimes.base import REPEAT_SECONDS, RunRequest, RunResult, Status
 from onnxreduce.runtimes.browser.adapter import adapter_name, is_software
 from onnxreduce.runtimes.browser.frames import Frame, FrameConfig
 from onnxreduce.runtimes.browser.host import ADAPTER_MODES, BrowserHost
@@ -133,7 +133,7 @@ class OrtWebRuntime:
         if "unsupported graph optimization level" in header["message"]:
             level = self._session["graphOptimizationLevel"]
             raise SetupError(f"{self._package.source} has no graph optimization level {level!r}")
-        seconds = header["secondsCreate"], header["secondsRun"]
+        seconds = header["secondsCreate"], header["secondsRun"], header["secondsRepeated"]
         return RunResult(status, outputs_of(header, buffers), message_of(header), *seconds)
 
     async def _ask(
@@ -152,6 +152,8 @@ class OrtWebRuntime:
             "outputs": list(request.outputs),
             "external": [{"path": path, "digest": blob.digest} for path, blob in request.external.items()],
             "options": self._session,
+            "repeats": request.repeats,
+            "repeatSeconds": REPEAT_SECONDS,
         }
         size = sum(blob.length for blob in tensors)
         with tab.server.lend([model, *tensors]), tab.server.expect(str(job["id"])) as result:

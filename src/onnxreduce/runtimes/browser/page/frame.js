@@ -61,7 +61,7 @@ async function run(job, bytes) {
   const late = devices.take();
   if (devices.lost !== null) late.push(`the device was lost: ${devices.lost}`);
   messages.take();
-  const report = { status: 'ok', message: '', late, outputs: [], secondsCreate: 0, secondsRun: 0 };
+  const report = { status: 'ok', message: '', late, outputs: [], secondsCreate: 0, secondsRun: 0, secondsRepeated: [] };
   const buffers = [];
   wasm.refused = false;
   if (!late.length) {
@@ -109,12 +109,14 @@ async function evaluate(job, bytes, report, buffers) {
         report.outputs.push({ name, type, dims, length: data.byteLength });
         buffers.push(data);
       }
+      report.secondsRun = (performance.now() - begun) / 1000;
+      await runAgain(session, feeds, job, report.secondsRepeated);
     } catch (error) {
       fail(report, 'run error', error);
       report.outputs.length = 0;
       buffers.length = 0;
     }
-    report.secondsRun = (performance.now() - begun) / 1000;
+    report.secondsRun ||= (performance.now() - begun) / 1000;
     try {
       await session.release();
     } catch (error) {
@@ -122,6 +124,24 @@ async function evaluate(job, bytes, report, buffers) {
     }
   }
   await devices.drain();
+}
+
+/**
+ * Time the further runs that a job asks for; none begins once they have taken too long.
+ * @param {object} session
+ * @param {object} feeds
+ * @param {import('./host.js').Job} job
+ * @param {number[]} seconds of each, which are added
+ */
+async function runAgain(session, feeds, job, seconds) {
+  let sum = 0;
+  while (seconds.length < job.repeats && sum < job.repeatSeconds) {
+    const begun = performance.now();
+    const results = await session.run(feeds, job.outputs);
+    for (const name of job.outputs) await fromTensor(results[name]);
+    seconds.push((performance.now() - begun) / 1000);
+    sum += seconds.at(-1);
+  }
 }
 
 function fail(report, status, error) {

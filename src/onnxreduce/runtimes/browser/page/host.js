@@ -35,6 +35,8 @@ const frames = new Map();
  * @property {string[]} outputs
  * @property {{path: string, digest: string}[]} external
  * @property {object} options session options
+ * @property {number} repeats further runs, to be timed
+ * @property {number} repeatSeconds after which no further run begins
  */
 
 /**
