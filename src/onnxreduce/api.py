@@ -12,8 +12,9 @@ from onnxreduce.errors import BadInputError
 from onnxreduce.graph.candidate import whole
 from onnxreduce.graph.prepare import GivenInputs, InputOptions, prepare
 from onnxreduce.oracle import spec as specs
-from onnxreduce.oracle.build import BuiltOracle, Setup, refuse_idle
+from onnxreduce.oracle.build import Setup
 from onnxreduce.oracle.choose import choose
+from onnxreduce.oracle.hire import oracle_for
 from onnxreduce.oracle.verdict import Golden, Oracle
 from onnxreduce.reduction.driver import ALSO_FOUND, JOURNAL, Run, Shrinks, Watcher
 from onnxreduce.reduction.problem import Budget
@@ -66,7 +67,7 @@ def reduce(
     try:
         for note in subject.notes:
             watcher.stage(note)
-        judge = _built(spec, setup or Setup(report=watcher.stage))
+        judge = oracle_for(spec, setup or Setup(report=watcher.stage))
         return Run(subject, judge, folder, budget or Budget(), watcher, shrinks or Shrinks())()
     finally:
         if judge is not None and judge is not oracle:
@@ -86,7 +87,7 @@ def check(
     """One verdict on a model as it is in its file. Arguments and errors as for `reduce`."""
     spec = _spec(oracle)
     subject = prepare(model, inputs, options or InputOptions())
-    judge = _built(spec, setup or Setup())
+    judge = oracle_for(spec, setup or Setup())
     try:
         golden = judge.golden(whole(subject.model, subject.feeds))
         targets = {side: dict(facts) for side, facts in judge.describe().items()}
@@ -98,13 +99,6 @@ def check(
 
 def _spec(oracle: str | specs.OracleSpec | Oracle) -> specs.OracleSpec | Oracle:
     return choose(oracle) if isinstance(oracle, str) else oracle
-
-
-def _built(spec: specs.OracleSpec | Oracle, setup: Setup) -> Oracle:
-    if isinstance(spec, specs.OracleSpec):
-        return BuiltOracle(spec, setup)
-    refuse_idle(setup, spec.name, ())
-    return spec
 
 
 def _make_writable(folder: Path, force: bool) -> list[Path]:

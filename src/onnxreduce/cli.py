@@ -7,6 +7,7 @@ import sys
 import traceback
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -91,6 +92,14 @@ def reduce_command(
     max_calls: Annotated[
         int | None, typer.Option("--max-calls", min=1, help="Stop after this many oracle calls.")
     ] = None,
+    jobs: Annotated[
+        int,
+        typer.Option("-j", "--jobs", metavar="N", min=1, help="Workers: each has a browser or processes of its own."),
+    ] = 1,
+    cluster: Annotated[
+        str | None,
+        typer.Option("--cluster", metavar="ADDRESS", help="Scheduler of a Dask cluster to use the workers of."),
+    ] = None,
     time_limit: Annotated[
         float | None, typer.Option("--time-limit", metavar="SECONDS", min=0, help="Stop after this many seconds.")
     ] = None,
@@ -110,7 +119,7 @@ def reduce_command(
             output=output or Path(f"{model.model.stem}-reduced"),
             force=force,
             options=model.making,
-            setup=places.setup(progress.stage, ort_web),
+            setup=replace(places.setup(progress.stage, ort_web), jobs=jobs, cluster=cluster),
             budget=Budget(max_calls or unlimited, unlimited if time_limit is None else time_limit),
             shrinks=shrinks,
             watcher=progress.watcher(),

@@ -268,6 +268,8 @@ def _fault(summary: Any) -> str:
 
 def _calls(summary: Any) -> str:
     total = f"{summary['oracle_calls']} ({summary['full_model_equivalents']:g} full-model equivalents)"
+    if summary.get("wasted_calls"):
+        total += f", and {summary['wasted_calls']} judged ahead for nothing"
     deletion = summary.get("deletion")
     if not deletion:
         return total

@@ -137,6 +137,9 @@ class Planted:
         self.work += len(nodes)
         return [self.faulty] if self.exposable and self.faulty in nodes else []
 
+    def foresee(self, sets: Iterable[Nodes], if_interesting: Iterable[Nodes] = ()) -> None:
+        """Nothing is judged ahead here."""
+
     def wrong_ends(self, nodes: Collection[int]) -> Collection[int]:
         kept = frozenset(nodes)
         if not self.asked.get(kept):

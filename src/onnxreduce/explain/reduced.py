@@ -11,8 +11,8 @@ from typing import Any
 from onnxreduce.errors import BadInputError
 from onnxreduce.graph.candidate import Candidate, whole
 from onnxreduce.graph.prepare import InputOptions, prepare
-from onnxreduce.oracle.build import BuiltOracle, Setup
-from onnxreduce.oracle.custom import custom
+from onnxreduce.oracle.build import Setup
+from onnxreduce.oracle.rebuild import rebuild
 from onnxreduce.oracle.signature import Signature
 from onnxreduce.oracle.spec import OracleSpec
 from onnxreduce.oracle.verdict import Oracle
@@ -41,13 +41,7 @@ class Reduced:
 
     def oracle(self, setup: Setup) -> Oracle:
         """The oracle of the reduction, built again; the caller closes it."""
-        if self.spec is not None:
-            return BuiltOracle(self.spec, setup)
-        record = self.summary["oracle_record"]
-        built = custom(record["custom"], record["timeout"] if record["custom"].startswith("command:") else None)
-        if built is None:
-            raise BadInputError(f"{self.folder}: the oracle {record['custom']!r} cannot be built again")
-        return built
+        return rebuild(self.summary["oracle_record"], setup)
 
 
 def read_reduced(folder: Path) -> Reduced:

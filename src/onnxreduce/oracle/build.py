@@ -26,6 +26,8 @@ class Setup:
 
     `connect`: a browser that runs already, at `ws://...` or `http://...`; `listen` (`PORT` or `HOST:PORT`) and
     `address` (`http://HOST:PORT`) say where our server waits for its page, and how the page calls it.
+
+    `jobs`: workers on this machine; `cluster`: the address of a Dask scheduler whose workers are used (`oracle.hire`).
     """
 
     ort_web: str | None = None
@@ -37,6 +39,8 @@ class Setup:
     connect: str | None = None
     listen: str | None = None
     address: str | None = None
+    jobs: int = 1
+    cluster: str | None = None
 
 
 def refuse_idle(setup: Setup, oracle: str, runtimes: Collection[str]) -> None:
@@ -76,6 +80,11 @@ class BuiltOracle(DifferentialOracle):
             )
         finally:
             suspect.close()
+
+    @property
+    def seconds_starting(self) -> float:
+        """Seconds that starting runtimes took."""
+        return sum(getattr(side, "seconds_start", 0.0) for side in (self.reference, self.suspect))
 
     def as_record(self) -> dict[str, Any]:
         """What `explain` needs to build this oracle again, with the noise floor learnt from the golden run."""

@@ -44,6 +44,10 @@ class Tolerance:
     absolute: float = ABSOLUTE
     noise: float = 0.0
 
+    def with_noise(self, noise: float) -> Tolerance:
+        """The same with a measured noise floor."""
+        return replace(self, noise=noise)
+
     def for_dtype(self, dtype: np.dtype) -> float:
         """The relative tolerance for a dtype; 0 for exact ones."""
         if not _is_floating(dtype):

@@ -109,13 +109,18 @@ class DifferentialOracle:
         noise = 0.0
         if recorded is not None:
             noise = self._noise(right, recorded())
-            self.tolerance = replace(self.tolerance, noise=noise)
+            self.tolerance = self.tolerance.with_noise(noise)
         verdict = self._verdict(candidate, right.outputs, result, right)
         if recorded is None and verdict.signature is not None and verdict.signature.kind in WRONG_VALUES:
             self._refuse_unstable(right, self.reference.run(asked, timeout=self.timeout, fresh=True))
         if self._given_timeout is None and result.status is not Status.HANG:
             self.timeout = max(SHORTEST_TIMEOUT, TIMEOUT_FACTOR * max(right.seconds, result.seconds))
         return Golden(verdict, noise, self.timeout)
+
+    def learn(self, golden: Golden) -> None:
+        """Take over noise floor and time limit from a golden run that another oracle of the same targets made."""
+        self.tolerance = self.tolerance.with_noise(golden.noise)
+        self.timeout = golden.timeout
 
     def describe(self) -> Mapping[str, Mapping[str, str]]:
         """Facts on each side."""

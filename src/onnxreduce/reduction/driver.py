@@ -326,11 +326,10 @@ class Run:
         }
 
     def _costs(self, problem: Problem, recorded: Recording) -> dict[str, Any]:
-        started = sum(
-            getattr(getattr(self.oracle, side, None), "seconds_start", 0.0) for side in ("reference", "suspect")
-        )
+        started = getattr(self.oracle, "seconds_starting", 0.0)
         return {
             "oracle_calls": self._journal.calls,
+            "wasted_calls": getattr(self.oracle, "wasted", 0),
             "full_model_equivalents": round(self._journal.nodes_judged / problem.size, 3),
             "seconds": round(time.monotonic() - self._begun, 2),
             "seconds_in_runtime": round(self._journal.seconds + recorded.seconds + started, 2),

@@ -7,7 +7,7 @@ says little, and is tried again at another offset while it is cheap.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 
 from onnxreduce.reduction.nodes import Evidence, NodeProblem, Nodes, closed
@@ -52,9 +52,11 @@ def narrow(problem: NodeProblem, nodes: Nodes) -> Nodes:
     return found or nodes
 
 
-def _first(problem: NodeProblem, sets: Iterator[Sequence[int]] | Sequence[Nodes]) -> Nodes | None:
-    for nodes in sets:
+def _first(problem: NodeProblem, sets: Iterable[Sequence[int]]) -> Nodes | None:
+    listed = list(sets)
+    for at, nodes in enumerate(listed):
         candidate = closed(problem, nodes)
+        problem.foresee(closed(problem, later) for later in listed[at + 1 :])
         if candidate and problem.interesting(candidate):
             return candidate
     return None

@@ -6,7 +6,7 @@ tried first: each success makes all answers about larger sets void.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from onnxreduce.reduction.nodes import NodeProblem, Nodes, by_paths, closed
 from onnxreduce.reduction.sweep import Sweep
@@ -51,6 +51,7 @@ def _halves(problem: NodeProblem, nodes: Nodes) -> Nodes:
     while len(nodes) > HALVES_FROM:
         middle = len(nodes) // 2
         for half in (closed(problem, nodes[middle:]), closed(problem, nodes[:middle])):
+            problem.foresee([closed(problem, nodes[:middle])])
             if len(half) < len(nodes) and problem.interesting(half):
                 nodes = half
                 break
@@ -66,12 +67,22 @@ def _singles(problem: NodeProblem, best: Nodes, needed: Iterable[int]) -> Nodes:
     while untried:
         node = untried.pop(0)
         smaller = _without(problem, best, (node,))
+        after = (_without(problem, smaller, (later,)) for later in untried)
+        problem.foresee(_later(problem, best, smaller, untried), after)
         if smaller and problem.interesting(smaller):
             left, again = set(smaller), set(order) - set(untried)
             order = [at for at in order if at in left]
             untried = [at for at in order if at not in again] + [at for at in order if at in again]
             best = smaller
     return best
+
+
+def _later(problem: NodeProblem, best: Nodes, smaller: Nodes, untried: Sequence[int]) -> Iterator[Nodes]:
+    """What is asked next where `smaller` is not interesting, which is likely by now, and where it is."""
+    for node in untried:
+        yield _without(problem, best, (node,))
+        if node in smaller:
+            yield _without(problem, smaller, (node,))
 
 
 def _without(problem: NodeProblem, nodes: Nodes, gone: Iterable[int]) -> Nodes:

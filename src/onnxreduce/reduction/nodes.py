@@ -17,6 +17,12 @@ class NodeProblem(Protocol):
     def interesting(self, nodes: Collection[int]) -> bool:
         """Whether these nodes alone still show the fault. Answers are remembered; asking twice costs once."""
 
+    def foresee(self, sets: Iterable[Nodes], if_interesting: Iterable[Nodes] = ()) -> None:
+        """Tell which sets may be asked after the next one, likeliest first: in any case, and if that is interesting.
+
+        Changes no answer; may do nothing.
+        """
+
     def wrong_nodes(self, nodes: Collection[int]) -> Sequence[int]:
         """Nodes whose own values are wrong when all values of these nodes are exposed (one call; may be none)."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from onnxreduce.graph.candidate import Candidate, cut
@@ -12,6 +12,7 @@ from onnxreduce.graph.tensors import StoredTensor
 from onnxreduce.oracle.signature import Signature
 from onnxreduce.oracle.verdict import Golden, Oracle, Verdict
 from onnxreduce.reduction.journal import Journal
+from onnxreduce.reduction.nodes import Nodes
 from onnxreduce.reduction.reliability import Reliability
 
 DEAR_SECONDS = 1.0
@@ -78,6 +79,7 @@ class Problem:
         self._seconds_per_node = golden.verdict.seconds / max(self.size, 1)
         self._answers: dict[tuple[int, ...], bool] = {self.best: True}
         self._wrong: dict[tuple[int, ...], list[int]] = {self.best: self._producers_of(golden.verdict)}
+        self._if_interesting: Iterable[Nodes] = ()
         self._doubts = 0
         self._checked_at = 0
         self._unchecked: list[tuple[int, ...]] = []
@@ -109,6 +111,21 @@ class Problem:
         if self._progress:
             self._progress(self)
         return verdict is not None
+
+    def foresee(self, sets: Iterable[Nodes], if_interesting: Iterable[Nodes] = ()) -> None:
+        """See `NodeProblem`: an oracle with several workers judges them ahead."""
+        foresee = getattr(self._oracle, "foresee", None)
+        if foresee is not None:
+            foresee(self._unanswered(sets), self.signature)
+            self._if_interesting = if_interesting
+
+    def _unanswered(self, sets: Iterable[Nodes]) -> Iterator[tuple[Candidate, bool]]:
+        """Candidates of these sets, each with whether it is asked of a fresh instance at once."""
+        for nodes in sets:
+            key = self.index.closed(nodes)
+            candidate = self._cut(key) if key and key not in self._answers else None
+            if candidate is not None and candidate.outputs:
+                yield candidate, self._is_dear(candidate)
 
     def wrong_nodes(self, nodes: Collection[int]) -> Sequence[int]:
         """See `NodeProblem`: one call with the values of these nodes exposed, evenly thinned out if they are large."""
@@ -167,6 +184,7 @@ class Problem:
             return self._shows("candidate", candidate, fresh=True)
         if self._shows("candidate", candidate, alone=True) is None:
             return None
+        self.foresee(self._if_interesting)
         before = self.journal.calls
         verdict = self._shows("confirm", candidate, fresh=True)
         if self.reliability[1] == 0:

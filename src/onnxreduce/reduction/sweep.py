@@ -7,8 +7,11 @@ needed nodes anywhere it is generalised binary splitting (Hwang 1972); where run
 
 from __future__ import annotations
 
+import copy
+import heapq
+import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -55,7 +58,7 @@ class Sweep:
     @property
     def nodes(self) -> Nodes:
         """What is kept, in file order."""
-        return tuple(sorted(node for unit, kept in zip(self.units, self.kept, strict=True) if kept for node in unit))
+        return self._nodes(self.kept)
 
     @property
     def needed(self) -> set[int]:
@@ -66,6 +69,7 @@ class Sweep:
         """Cut until no cut is likely enough."""
         self.know_suspects()
         while (cut := self.best_cut()) is not None:
+            self.problem.foresee(self.likely_after(cut), self.likely_after(cut, certain=True))
             self.take(cut.stretches)
             self.know_suspects()
         return self.nodes
@@ -90,17 +94,52 @@ class Sweep:
             stretches = stretches[middle:] if gone else stretches[:middle]
         self.know(*stretches[0])
 
+    def likely_after(self, cut: Cut, *, certain: bool = False) -> Iterator[Nodes]:
+        """What will be asked after a cut, likeliest first. Asks nothing and changes nothing.
+
+        `certain`: what it cuts can go; else under either answer.
+        """
+        places = itertools.count()
+        open_ends = [(-1.0, next(places), self, cut)]
+        while open_ends:
+            likelihood, _, state, tried = heapq.heappop(open_ends)
+            if tried is not cut:
+                yield state.without(tried.stretches)
+            answers = state.answers(tried)
+            for chance, after, follows in itertools.islice(answers, 1 if certain and tried is cut else None):
+                if follows is not None:
+                    heapq.heappush(open_ends, (likelihood * chance, next(places), after, follows))
+
+    def answers(self, cut: Cut) -> Iterator[tuple[float, Sweep, Cut | None]]:
+        """For each answer to a cut its chance, the state after it, and the cut that follows."""
+        gone = self._copy()
+        gone.kept = self._kept_without(cut.stretches)
+        gone.known = gone.tightened()
+        yield cut.chance, gone, gone.best_cut()
+        stays = self._copy()
+        if len(cut.stretches) > 1:
+            half = cut.stretches[: (len(cut.stretches) + 1) // 2]
+            yield 1 - cut.chance, stays, Cut(0.0, math.sqrt(cut.chance), half)
+        else:
+            stays.know(*cut.stretches[0])
+            yield 1 - cut.chance, stays, stays.best_cut()
+
+    def without(self, stretches: Sequence[Stretch]) -> Nodes:
+        """What would be kept without these stretches, in file order."""
+        return self._nodes(self._kept_without(stretches))
+
     def remove(self, stretches: Sequence[Stretch]) -> bool:
         """Remove all units of these stretches if what is left is interesting."""
-        before = list(self.kept)
-        for low, high in stretches:
-            self.kept[low:high] = [False] * (high - low)
-        left = self.nodes
+        left = self.without(stretches)
         if not left or not self.problem.interesting(left):
-            self.kept = before
             return False
-        self.known = [tight for tight in map(self._tight, self.known) if tight[0] < tight[1]]
+        self.kept = self._kept_without(stretches)
+        self.known = self.tightened()
         return True
+
+    def tightened(self) -> list[Stretch]:
+        """What is known, less the units that are gone."""
+        return [tight for tight in map(self._tight, self.known) if tight[0] < tight[1]]
 
     def know(self, low: int, high: int) -> None:
         """Take note that one of these units is needed, unless that is known already or cannot be told apart."""
@@ -136,6 +175,20 @@ class Sweep:
             if worth[0] > best.worth + 1e-9:
                 best = Cut(float(worth[0]), chance, spans)
         return best if best.stretches else None
+
+    def _nodes(self, kept: Sequence[bool]) -> Nodes:
+        return tuple(sorted(node for unit, stays in zip(self.units, kept, strict=True) if stays for node in unit))
+
+    def _kept_without(self, stretches: Sequence[Stretch]) -> list[bool]:
+        kept = list(self.kept)
+        for low, high in stretches:
+            kept[low:high] = [False] * (high - low)
+        return kept
+
+    def _copy(self) -> Sweep:
+        other = copy.copy(self)
+        other.kept, other.known = list(self.kept), list(self.known)
+        return other
 
     def _worth(self, chance: np.ndarray, count: np.ndarray, size: int) -> np.ndarray:
         """Bits per call, where an interesting answer is asked twice to confirm it, and what there is to shrink."""
