@@ -157,7 +157,7 @@ class Shrinking:
         """Whether the reference runs a draft and is sure of it. Asks nothing of the oracle; the draft is left alone."""
         other = Draft(draft.candidate())
         other.tidy()
-        return bool(other.nodes) and self._sound(other) is not None
+        return bool(other.nodes) and self.sound(other) is not None
 
     def recorded(self, draft: Draft) -> dict[str, StoredTensor] | None:
         """Every value of a draft under the reference, or None where it cannot run. The draft is left alone."""
@@ -187,13 +187,16 @@ class Shrinking:
             return "", None
         key = bare.digest()
         if key not in self._answers:
-            sound = self._sound(draft)
+            sound = self.sound(draft)
             verdict = self._first_failure(sound[0], alone=True) if sound else None
             self._answers[key] = _Failing(*sound, verdict.message) if sound and verdict else None
         return key, self._answers[key]
 
-    def _sound(self, draft: Draft) -> tuple[Candidate, Mapping[str, StoredTensor]] | None:
-        """The candidate with its types and values, where the checker takes it and the reference is sure of it."""
+    def sound(self, draft: Draft) -> tuple[Candidate, Mapping[str, StoredTensor]] | None:
+        """The candidate with its types and values, where the checker takes it and the reference is sure of it.
+
+        The draft is tidy.
+        """
         bare = draft.candidate()
         values = self._reference.record(bare)
         if values is None or any(name not in values for name in bare.outputs):

@@ -44,7 +44,7 @@ def dims(problem: Shrinking) -> None:
         value, axis = next(iter(group))
         old = _known(problem)[value].shape[axis]
         for new in sizes(old):
-            if any(problem.attempt(draft) for draft in _resized(problem, group, old, new)):
+            if any(problem.attempt(draft) for draft in resized(problem, group, old, new)):
                 break
 
 
@@ -83,8 +83,8 @@ def _squeeze(names: Collection[str], draft: Draft) -> None:
                 held[name] = StoredTensor.from_array(held[name].array.reshape(shape))
 
 
-def groups(problem: Shrinking) -> list[frozenset[Axis]]:
-    """Axes of inputs and initializers to change together, the longest axes first.
+def groups(problem: Shrinking, *, shortest: int = 2) -> list[frozenset[Axis]]:
+    """Axes of inputs and initializers to change together, the longest axes first; none below `shortest`.
 
     All axes of one length come before the parts of it that the graph holds equal: buffers of independent branches are
     reused only while they stay in the same size class. A node joins the axes of its values that have the same size: an
@@ -103,14 +103,14 @@ def groups(problem: Shrinking) -> list[frozenset[Axis]]:
         by_size: dict[int, Axis] = {}
         for name in [*read_names(node), *(name for name in node.output if name)]:
             for axis, length in enumerate(known[name].shape if name in known else ()):
-                if length > 1:
+                if length >= shortest:
                     first = by_size.setdefault(length, (name, axis))
                     parent[root((name, axis))] = root(first)
     ends = {*draft.feeds, *draft.weights}
     found: dict[Axis, set[Axis]] = {}
     for name in ends:
         for axis, length in enumerate(known[name].shape):
-            if length > 1:
+            if length >= shortest:
                 found.setdefault(root((name, axis)), set()).add((name, axis))
     parts = [frozenset(group) for group in found.values()]
     by_length: dict[int, set[Axis]] = {}
@@ -134,20 +134,20 @@ def sizes(old: int) -> list[int]:
     return small + sorted(n for n in more if ALL_UP_TO < n < old)
 
 
-def _resized(problem: Shrinking, group: frozenset[Axis], old: int, new: int) -> Iterator[Draft]:
-    """The draft at another size: the tensors sliced, and size constants changed, or left as they are.
+def resized(problem: Shrinking, group: frozenset[Axis], old: int, new: int) -> Iterator[Draft]:
+    """The draft at another size: the tensors cut or repeated, and size constants changed, or left as they are.
 
     First with all multiples of the old size scaled too: gates of recurrent layers and heads lie side by side.
     """
     scaled = problem.draft()
     found = False
     for held in (scaled.feeds, scaled.weights):
-        for name, tensor in held.items():
+        for name, tensor in held.items() if old > 1 else ():
             if any(length > old and length % old == 0 for length in tensor.shape):
                 found = True
             for axis, length in enumerate(tensor.shape):
                 if length % old == 0 and length:
-                    held[name] = _sliced(held[name], axis, length // old * new)
+                    held[name] = _fitted(held[name], axis, length // old * new)
     if found:
         _change_constants(scaled, old, new, {name for name, _ in group})
         _fit_attributes(scaled)
@@ -156,7 +156,7 @@ def _resized(problem: Shrinking, group: frozenset[Axis], old: int, new: int) -> 
         draft = problem.draft()
         for name, axis in group:
             held = draft.feeds if name in draft.feeds else draft.weights
-            held[name] = _sliced(held[name], axis, new)
+            held[name] = _fitted(held[name], axis, new)
         changed = _change_constants(draft, old, new, {name for name, _ in group}) if constants else False
         _fit_attributes(draft)
         if changed or not constants:
@@ -200,10 +200,10 @@ def _fit_attributes(draft: Draft) -> None:
                 attribute.ints[:] = weight.shape[2:]
 
 
-def _sliced(tensor: StoredTensor, axis: int, new: int) -> StoredTensor:
-    array = tensor.array
-    at = tuple(slice(0, new) if position == axis else slice(None) for position in range(array.ndim))
-    return StoredTensor.from_array(np.ascontiguousarray(array[at]))
+def _fitted(tensor: StoredTensor, axis: int, new: int) -> StoredTensor:
+    """The tensor cut along an axis, or its content repeated."""
+    at = np.arange(new) % tensor.shape[axis]
+    return StoredTensor.from_array(np.ascontiguousarray(np.take(tensor.array, at, axis)))
 
 
 def _known(problem: Shrinking) -> Mapping[str, StoredTensor]:
