@@ -40,6 +40,22 @@ def test_a_small_model_is_right(runtime: Make, target: str) -> None:
     assert web.seconds_start > 0
 
 
+@pytest.mark.parametrize(
+    "target", [f"{WASM}?runs=2", f"{JSEP}?enableGraphCapture=1&runs=3", f"{NATIVE}&enableGraphCapture=1&runs=3"]
+)
+def test_the_last_of_several_runs_counts_also_of_a_captured_graph(runtime: Make, target: str) -> None:
+    result = runtime(target).run(add(), timeout=SECONDS)
+    assert (result.status, result.message) == (Status.OK, "")
+    np.testing.assert_array_equal(result.outputs["y"], np.arange(8, dtype=np.float32) + 2)
+
+
+def test_a_graph_with_nodes_on_the_cpu_cannot_be_captured(runtime: Make) -> None:
+    """The runtime's own words show that the option has reached it."""
+    result = runtime(f"{JSEP}?enableGraphCapture=1").run(founding(), timeout=SECONDS)
+    assert result.status is Status.CREATE_ERROR
+    assert "graph capture" in result.message
+
+
 @pytest.mark.parametrize("version", ["1.22.0", "1.30.0"])
 def test_other_versions_run_too(runtime: Make, version: str) -> None:
     for provider in ("wasm", "webgpu"):
@@ -259,7 +275,19 @@ def test_a_provider_that_cannot_start_is_an_error_of_the_setup(runtime: Make) ->
         runtime("ort-web@1.22.0/webgpu?bundle=jspi")
 
 
-@pytest.mark.parametrize("options", ["bundle=odd", "level=high", "threads=0", "threads=two", "adapter=best", "epoch=3"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        "bundle=odd",
+        "level=high",
+        "threads=0",
+        "threads=two",
+        "runs=0",
+        "enableGraphCapture=yes",
+        "adapter=best",
+        "epoch=3",
+    ],
+)
 def test_impossible_options_are_refused(runtime: Make, options: str) -> None:
     with pytest.raises(BadInputError):
         runtime(f"{WASM}?{options}")

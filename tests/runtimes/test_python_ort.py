@@ -102,6 +102,17 @@ def test_fresh_is_a_new_process_and_warm_is_the_same(ort: PythonOrt) -> None:
     assert not psutil.pid_exists(first)
 
 
+def test_the_last_of_several_runs_counts() -> None:
+    """A node that gives something else each time shows which run the values are from."""
+    proto = model([node("RandomUniform", [], ["y"], shape=[2], seed=1.0)], [], [info("y", FLOAT, [2])])
+    found = []
+    for runs in ("1", "2", "2"):
+        runtime = PythonOrt(Target.parse(f"ort/cpu?level=disabled&runs={runs}"))
+        found.append(runtime.run(asked(proto), timeout=ENOUGH).outputs["y"].tolist())
+        runtime.close()
+    assert found[0] != found[1] == found[2]
+
+
 def test_a_hang_is_killed_in_time_and_the_next_run_is_clean(ort: PythonOrt) -> None:
     ort.run(negation(), timeout=ENOUGH)
     pid, began = child_of(ort).pid, time.monotonic()
@@ -344,7 +355,7 @@ def test_a_python_without_onnxruntime_is_an_error_of_the_setup(tmp_path: Path) -
     runtime.close()
 
 
-@pytest.mark.parametrize("options", ["level=some", "threads=many", "threads=-1", "levle=all"])
+@pytest.mark.parametrize("options", ["level=some", "threads=many", "threads=-1", "runs=0", "levle=all"])
 def test_options_that_are_not_understood(options: str) -> None:
     with pytest.raises(BadInputError):
         PythonOrt(Target.parse(f"ort/cpu?{options}"))

@@ -34,15 +34,16 @@ _PROVIDERS = {
 }
 _LEVELS = ("disabled", "basic", "extended", "layout", "all")
 _ADAPTERS = ("auto", "hardware", "software")
-_OPTIONS = ("level", "threads", "disabled_optimizers", "memory")
+_OPTIONS = ("level", "threads", "disabled_optimizers", "memory", "runs")
 _PLUGIN_OPTIONS = ("library", "ep_name", "device", "adapter")
 
 
 class PythonOrt(ChildRuntime):
     """The `ort/...` targets.
 
-    Options: `level`, `threads`, `disabled_optimizers`, `memory` (MiB); for a plugin provider `library` (a file or a
-    Python module), `ep_name` and `device` where there are several, `adapter`. All others go to the provider.
+    Options: `level`, `threads`, `disabled_optimizers`, `memory` (MiB), `runs` (of one session; the last counts); for a
+    plugin provider `library` (a file or a Python module), `ep_name` and `device` where there are several, `adapter`.
+    All others go to the provider.
     """
 
     name = "Python onnxruntime"
@@ -64,6 +65,7 @@ class PythonOrt(ChildRuntime):
             "runtime": "onnxruntime (Python)",
             "version": self._hello["version"],
             "provider": self._provider,
+            "providers": " ".join(self._hello["providers"]),
             "python": self._hello.get("python", ""),
             "library": self._hello.get("library", ""),
             "device": self._hello.get("device", ""),
@@ -135,12 +137,16 @@ def _settings(target: Target, provider: str) -> dict[str, Any]:
     threads = target.options.get("threads", "0")
     if not (threads.isascii() and threads.isdigit()):
         raise BadInputError(f"{target}: threads is a number, 0 for as many as there are cores")
+    runs = target.options.get("runs", "1")
+    if not (runs.isascii() and runs.isdigit() and int(runs)):
+        raise BadInputError(f"{target}: runs is a number from 1 on")
     disabled = target.options.get("disabled_optimizers", "").replace(",", ";")
     return {
         "provider": provider,
         "provider_options": given,
         "level": _word(target, "level", _LEVELS, "all"),
         "threads": int(threads),
+        "runs": int(runs),
         "disabled_optimizers": [name for name in disabled.split(";") if name],
     }
 

@@ -17,7 +17,8 @@ NAMED = 2
 class Proposal:
     """`kind`, `subject` and `change` are those of `explanation.Neighbour`.
 
-    `drafts`: ways to make it, of which the first valid one counts. `distance`: how far the change goes among those of its sort, such as |log2| of a ratio of sizes.
+    `drafts`: ways to make it, of which the first valid one counts. `distance`: how far the change goes among those of
+    its sort, such as |log2| of a ratio of sizes.
     """
 
     kind: str

@@ -36,12 +36,14 @@ BUNDLES = {
 PROVIDER_OPTIONS = frozenset(
     {
         "preferredLayout", "forceCpuNodeNames", "validationMode", "storageBufferCacheMode", "uniformBufferCacheMode",
-        "queryResolveBufferCacheMode", "defaultBufferCacheMode", "enableInt64", "enableGraphCapture",
+        "queryResolveBufferCacheMode", "defaultBufferCacheMode", "enableInt64",
         "enablePIXCapture", "preserveDevice", "powerPreference", "forceFallbackAdapter", "deviceType", "deviceId",
         "maxStorageBufferBindingSize", "multiRotaryCacheConcatOffset", "dawnBackendType",
     }
 )  # fmt: skip
+SWITCH = ("0", "1")
 LEVELS = ("disabled", "basic", "extended", "layout", "all")
+OWN_OPTIONS = ("bundle", "level", "disabled_optimizers", "enableGraphCapture", "threads", "runs", "adapter")
 PROVIDERS = ("wasm", "webgpu", "webnn", "webgl")
 
 _AT_ONCE = 0.5
@@ -69,7 +71,8 @@ class OrtWebRuntime:
         self._provider = _choice("provider", target.provider or "wasm", PROVIDERS)
         self._bundle = _bundle(package, options.pop("bundle", "default"))
         self._mode = _choice("adapter", options.pop("adapter", host.adapter_mode), ADAPTER_MODES)
-        self._threads = _threads(options.pop("threads", "1"))
+        self._threads = _count("threads", options.pop("threads", "1"))
+        self._runs = _count("runs", options.pop("runs", "1"))
         self._session = _session_options(options)
         self._provider_options = _provider_options(self._provider, options)
         self._closed = False
@@ -152,6 +155,7 @@ class OrtWebRuntime:
             "outputs": list(request.outputs),
             "external": [{"path": path, "digest": blob.digest} for path, blob in request.external.items()],
             "options": self._session,
+            "runs": self._runs,
             "repeats": request.repeats,
             "repeatSeconds": REPEAT_SECONDS,
         }
@@ -221,9 +225,9 @@ def _bundle(package: RuntimePackage, word: str) -> str:
     raise SetupError(text)
 
 
-def _threads(text: str) -> int:
+def _count(what: str, text: str) -> int:
     if not text.isdecimal() or not 1 <= int(text) <= 64:
-        raise BadInputError(f"threads={text!r} of ort-web is not a number from 1 to 64")
+        raise BadInputError(f"{what}={text!r} of ort-web is not a number from 1 to 64")
     return int(text)
 
 
@@ -236,6 +240,8 @@ def _session_options(options: dict[str, str]) -> dict[str, Any]:
         # ONNX Runtime separates with semicolons; commas are easier to type in a shell.
         names = options.pop("disabled_optimizers").replace(",", ";")
         session["extra"] = {"optimization": {"disable_specified_optimizers": names}}
+    if "enableGraphCapture" in options:
+        session["enableGraphCapture"] = _choice("enableGraphCapture", options.pop("enableGraphCapture"), SWITCH) == "1"
     return session
 
 
@@ -244,7 +250,7 @@ def _provider_options(provider: str, options: dict[str, str]) -> dict[str, Any]:
         raise BadInputError(f"provider {provider} of ort-web takes no options such as {next(iter(options))!r}")
     unknown = sorted(set(options) - PROVIDER_OPTIONS)
     if unknown:
-        known = ", ".join(sorted({"bundle", "level", "disabled_optimizers", "threads", "adapter"} | PROVIDER_OPTIONS))
+        known = ", ".join(sorted(set(OWN_OPTIONS) | PROVIDER_OPTIONS))
         raise BadInputError(f"option {unknown[0]!r} of ort-web is not known; known: {known}")
     given: dict[str, Any] = dict(options)
     if "forceCpuNodeNames" in given:

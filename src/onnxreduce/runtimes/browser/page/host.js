@@ -27,7 +27,7 @@ const frames = new Map();
  */
 
 /**
- * @typedef {object} Job One model to run once; blobs are named by their digest.
+ * @typedef {object} Job One model to run; blobs are named by their digest.
  * @property {string} id
  * @property {string} frame
  * @property {string} model
@@ -35,6 +35,7 @@ const frames = new Map();
  * @property {string[]} outputs
  * @property {{path: string, digest: string}[]} external
  * @property {object} options session options
+ * @property {number} runs how often the session runs; the last one's outputs count
  * @property {number} repeats further runs, to be timed
  * @property {number} repeatSeconds after which no further run begins
  */

@@ -40,6 +40,20 @@ export function toTensor(ort, type, dims, bytes) {
 }
 
 /**
+ * The same on the runtime's own device, which graph capture asks for: it replays commands on the buffers that it saw.
+ * @returns {Promise<object>}
+ */
+export async function onDevice(ort, type, dims, bytes) {
+  const device = await ort.env.webgpu.device;
+  const { COPY_DST, COPY_SRC, STORAGE } = GPUBufferUsage;
+  const size = Math.ceil(Math.max(bytes.byteLength, 1) / 16) * 16;
+  const buffer = device.createBuffer({ size, usage: COPY_DST | COPY_SRC | STORAGE, mappedAtCreation: true });
+  new Uint8Array(buffer.getMappedRange()).set(new Uint8Array(bytes));
+  buffer.unmap();
+  return ort.Tensor.fromGpuBuffer(buffer, { dataType: type, dims });
+}
+
+/**
  * @param {object} tensor a tensor of the runtime, wherever it lies
  * @returns {Promise<{type: string, dims: number[], bytes: Uint8Array}>}
  */
