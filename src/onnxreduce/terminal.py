@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -28,6 +28,13 @@ if TYPE_CHECKING:
     from onnxreduce.runtimes.doctor import Finding
 
 MOST_ROWS = 40
+WIDE = 100
+"""Columns from which on there is room for more measures of a difference."""
+_MORE: Mapping[str, Callable[[Difference], str]] = {
+    "cosine": lambda one: "" if one.cosine is None else f"{one.cosine:.6f}",
+    "ULP": lambda one: "" if one.ulp is None else str(one.ulp) if one.ulp < 1e6 else f"{one.ulp:.1e}",
+    "NaN": lambda one: f"{one.nan} from {_place(one.first_nan)}" if one.nan else "",
+}
 NARROW = 12
 """Columns that are left for what matters on the narrowest terminals."""
 _ENDINGS = {
@@ -131,7 +138,7 @@ def show_check(console: Console, check: Check) -> None:
         words = [facts.get(key) for key in ("runtime", "version", "provider", "bundle", "browser_version", "adapter")]
         console.print(f"{side}: {_safe(' '.join(word for word in words if word))}", highlight=False)
     if verdict.differences:
-        console.print(_differences(verdict.differences))
+        console.print(_differences(verdict.differences, width=console.width))
     if verdict.outcome is Outcome.FAILS:
         console.print(f"[bold red]fails[/]: {_safe(str(verdict.signature))}", highlight=False)
         if verdict.message:
@@ -164,7 +171,7 @@ def show_localization(console: Console, found: Localization) -> None:
         )
         console.print(f"[yellow]{text}[/]; a value that looks right then says nothing", highlight=False)
     if found.wrong:
-        console.print(_differences([value.difference for value in found.wrong], ordered=True))
+        console.print(_differences([value.difference for value in found.wrong], width=console.width, ordered=True))
         begin = found.wrong[0]
         console.print(f"begins at node {begin.node}: {_safe(begin.operator)} {_safe(begin.name)}", highlight=False)
     if found.moved is not None:
@@ -235,11 +242,12 @@ def _safe(text: str) -> str:
     return escape(printable(text))
 
 
-def _differences(differences: Sequence[Difference], *, ordered: bool = False) -> Table:
+def _differences(differences: Sequence[Difference], *, width: int, ordered: bool = False) -> Table:
     table = Table()
+    more = _MORE if width >= WIDE else {}
     table.add_column("value" if ordered else "output", overflow="fold", min_width=6)
     table.add_column("type", overflow="fold")
-    for name in ("max diff", "of scale", "wrong", "first"):
+    for name in ("max diff", "of scale", *more, "wrong", "first"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("verdict", overflow="fold")
     shown = list(differences) if ordered else sorted(differences, key=lambda difference: difference.kind is None)
@@ -251,13 +259,18 @@ def _differences(differences: Sequence[Difference], *, ordered: bool = False) ->
             _safe(f"{one.dtype} {list(one.shape)}"),
             f"{one.absolute:.2g}" if measured else "",
             f"{one.relative:.1e}" if measured else "",
+            *(show(one) if measured else "" for show in more.values()),
             f"{one.wrong}/{one.total}" if one.kind and measured else "",
-            _safe(str(list(one.first)).replace(" ", "")) if one.first else "",
+            _place(one.first) if one.first else "",
             f"[red]{_safe(one.kind.value)}[/] {_safe(one.note)}" if one.kind else "[green]agrees[/]",
         )
     if len(differences) > len(shown):
         table.caption = f"{len(differences) - len(shown)} more outputs"
     return table
+
+
+def _place(index: Sequence[int]) -> str:
+    return _safe(str(list(index)).replace(" ", ""))
 
 
 def _fault(summary: Any) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from onnxreduce.oracle.distance import cosine, ulps
 from onnxreduce.oracle.signature import Kind
 
 MASK_MAGNITUDE = 1e9
@@ -63,6 +64,8 @@ class Difference:
     `absolute`: largest absolute difference; `relative`: that over the tensor's scale; `wrong` of `total` elements
     differ by more than the tolerance, the first at the index `first`. NaN where nothing could be measured. `samples`:
     `SAMPLES` elements in a row from the first wrong one on, each as index, expected and actual value in text.
+
+    `cosine` and `ulp`: see `distance`. `nan`: elements of which one side alone is NaN, the first at `first_nan`.
     """
 
     output: str
@@ -77,11 +80,15 @@ class Difference:
     first: tuple[int, ...] = ()
     note: str = ""
     samples: tuple[tuple[tuple[int, ...], str, str], ...] = ()
+    cosine: float | None = None
+    ulp: int | None = None
+    nan: int = 0
+    first_nan: tuple[int, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """For a record: JSON types only; numbers that JSON lacks are None, as is the kind of an output that agrees."""
         found = asdict(self) | {"kind": self.kind.value if self.kind else None}
-        found |= {"shape": list(self.shape), "first": list(self.first)}
+        found |= {"shape": list(self.shape), "first": list(self.first), "first_nan": list(self.first_nan)}
         found["samples"] = [[list(place), expected, actual] for place, expected, actual in self.samples]
         return {key: None if isinstance(v, float) and not math.isfinite(v) else v for key, v in found.items()}
 
@@ -116,6 +123,7 @@ def _samples(
 def _floating(agreeing: Difference, expected: np.ndarray, actual: np.ndarray, tolerance: Tolerance) -> Difference:
     relative = tolerance.for_dtype(expected.dtype)
     fill = MASK_MAGNITUDES.get(expected.dtype.name, MASK_MAGNITUDE)
+    ulp = ulps(expected, actual)
     expected, actual = _wide(expected), _wide(actual)
     finite = np.isfinite(expected)
     scale = _scale(np.abs(expected[finite]), fill)
@@ -125,6 +133,7 @@ def _floating(agreeing: Difference, expected: np.ndarray, actual: np.ndarray, to
     distance = np.where(same, 0.0, distance)
     allowed = tolerance.absolute + relative * np.maximum(scale, np.where(finite, np.abs(expected), 0.0))
     lost = finite & ~np.isfinite(actual)
+    one_nan = np.isnan(expected) != np.isnan(actual)
     bad = ~same & (~(distance <= allowed) | lost)
     measured = float(distance[np.isfinite(distance)].max(initial=0.0))
     kind = None
@@ -138,6 +147,10 @@ def _floating(agreeing: Difference, expected: np.ndarray, actual: np.ndarray, to
         wrong=int(bad.sum()),
         not_finite=int(lost.sum()),
         first=_first(bad),
+        cosine=cosine(expected, actual),
+        ulp=ulp,
+        nan=int(one_nan.sum()),
+        first_nan=_first(one_nan),
     )
 
 
@@ -145,9 +158,11 @@ def _exact(agreeing: Difference, expected: np.ndarray, actual: np.ndarray) -> Di
     """Integers, bool and strings."""
     bad = np.asarray(expected != actual)
     far = scale = 0.0
+    similar = None
     if _is_numeric(expected.dtype):
         far = float(np.abs(_wide(expected) - _wide(actual)).max(initial=0.0))
         scale = float(np.abs(_wide(expected)).max(initial=0.0))
+        similar = cosine(_wide(expected), _wide(actual))
     return replace(
         agreeing,
         kind=Kind.NUMERIC if bad.any() else None,
@@ -155,6 +170,7 @@ def _exact(agreeing: Difference, expected: np.ndarray, actual: np.ndarray) -> Di
         relative=far / max(scale, 1.0),
         wrong=int(bad.sum()),
         first=_first(bad),
+        cosine=similar,
     )
 
 

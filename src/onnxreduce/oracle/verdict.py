@@ -52,7 +52,8 @@ class Verdict:
             found["message"] = self.message[:1000]
         worst = max((d for d in self.differences if d.kind), key=lambda d: d.relative, default=None)
         if worst:
-            found["worst"] = {"output": worst.output, "relative": worst.relative, "wrong": worst.wrong}
+            keys = ("output", "relative", "wrong", "cosine", "ulp", "nan")
+            found["worst"] = {key: value for key, value in worst.to_json().items() if key in keys}
         return found
 
 

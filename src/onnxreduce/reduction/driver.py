@@ -346,7 +346,7 @@ def _rewritten(original: Model, normalised: Model) -> bool:
 
 
 def _places(verdict: Verdict) -> str:
-    if not verdict.differences:
+    if not verdict.wrong_outputs:
         return ""
     return f" ({len(verdict.wrong_outputs)} of {len(verdict.differences)} outputs wrong)"
 
