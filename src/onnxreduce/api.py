@@ -21,7 +21,10 @@ from onnxreduce.reduction.problem import Budget
 from onnxreduce.reduction.result import Reduction
 from onnxreduce.reduction.steps import STEPS
 
-OURS = (JOURNAL, "summary.json", "reduced.onnx", "build_repro.py", "test_data_set_0", "weights", STEPS, ALSO_FOUND)
+OURS = (
+    JOURNAL, "summary.json", "reduced.onnx", "build_repro.py", "repro.html", "test_data_set_0", "weights", STEPS,
+    ALSO_FOUND,
+)  # fmt: skip
 """What a reduction writes into its folder."""
 
 

@@ -16,6 +16,7 @@ import onnx
 from google.protobuf.message import DecodeError
 
 from onnxreduce.emit.canonical import stored, tensors
+from onnxreduce.emit.page import PAGE_NAME
 from onnxreduce.emit.script import MAX_INLINE_BYTES, Script
 from onnxreduce.errors import OnnxReduceError
 from onnxreduce.graph.input_files import feed_names, ordered_inputs, read_inputs
@@ -80,8 +81,10 @@ def write_reduction(
     summary: Mapping[str, Any],
     *,
     external: Mapping[str, Blob] | None = None,
+    page: str | None = None,
 ) -> None:
-    """Write `reduced.onnx`, the test data set, `build_repro.py` with its data files, and `summary.json` last.
+    """Write `reduced.onnx`, the test data set, `build_repro.py` with its data files, `repro.html` if there is a
+    `page`, and `summary.json` last.
 
     Each file is written whole or not at all, and files that an earlier call left for a larger model are removed.
     `external` gives the content of tensors with external data; the written model has it inside, or in
@@ -95,6 +98,10 @@ def write_reduction(
             write_atomically(folder / name, tensor.to_proto("").SerializeToString())
     _remove_others(folder / "weights", r"\d+_[\w-]+\.pb", {Path(name).name for name in script.data})
     write_atomically(folder / SCRIPT_NAME, script.text.encode())
+    if page is None:
+        (folder / PAGE_NAME).unlink(missing_ok=True)
+    else:
+        write_atomically(folder / PAGE_NAME, page.encode())
     write_atomically(folder / "summary.json", text.encode())
 
 

@@ -33,6 +33,9 @@ SAMPLES = 8
 UNSTABLE = 5e-2
 """Two ways to run the reference that differ by more than this, relative to scale, are no reference."""
 
+_NATIVE = ("float16", "float32", "float64")
+"""The floating-point types that numpy has by itself, and browsers too."""
+
 
 @dataclass(frozen=True)
 class Tolerance:
@@ -55,6 +58,15 @@ class Tolerance:
             return 0.0
         default = RELATIVE.get(dtype.name, RELATIVE_NARROW)
         return max(self.relative.get(dtype.name, self.relative.get("*", default)), NOISE_MARGIN * self.noise)
+
+    def to_json(self) -> dict[str, Any]:
+        """All figures that decide, for code that compares elsewhere: `absolute`, and `relative` and `fill` by dtype.
+
+        `fill`: the magnitude from which values do not set a tensor's scale; `*` stands for dtypes that are not named.
+        """
+        relative = {name: self.for_dtype(np.dtype(name)) for name in _NATIVE}
+        fill = {"*": MASK_MAGNITUDE, **MASK_MAGNITUDES}
+        return {"absolute": self.absolute, "relative": relative, "fill": fill}
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from onnxreduce.oracle.verdict import Golden, Oracle, Outcome, Verdict
 from onnxreduce.reduction.changes import changes
 from onnxreduce.reduction.evidence import evidence
 from onnxreduce.reduction.journal import Journal
+from onnxreduce.reduction.page import repro_page
 from onnxreduce.reduction.passes.table import PASSES
 from onnxreduce.reduction.problem import Budget, Problem, StoppedError
 from onnxreduce.reduction.result import DoesNotFailError, Reduction, Status
@@ -169,7 +170,7 @@ class Run:
             self.budget,
             self.shrinks.keep,
             problem.repeats,
-            getattr(self.oracle, "tolerance", None) or Tolerance(),
+            self._tolerance,
             progress=lambda each: self.watcher.shrinking(each),
         )
         if not shrinking.start():
@@ -204,7 +205,7 @@ class Run:
                 summary |= {"signature_reduced": str(shown.signature), "message_reduced": shown.message}
                 summary |= {"outputs": [each.to_json() for each in shown.differences]}
             summary |= self._costs(problem, recorded)
-            self._write(place, candidate, summary)
+            summary |= {"page": self._write(place, candidate, summary, shown)}
             emit.write_neighbourhood(place, problem.index, problem.best)
             for name, (other, verdict) in (shrinking.also_found if shrinking else {}).items():
                 self._write_other(place, name, other, verdict, summary)
@@ -239,16 +240,20 @@ class Run:
     ) -> None:
         """Keep a candidate that fails in another class, with a script of its own; it was never followed."""
         place = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:60]
-        facts = {key: summary[key] for key in ("model", "oracle", "runtime", "reference", "browser", "adapter")}
+        kept = ("model", "oracle", "runtime", "reference", "browser", "adapter", "targets")
+        facts = {key: summary[key] for key in kept}
         facts |= {
             "signature": str(verdict.signature),
             "message": verdict.message,
             "nodes_before": summary["nodes_before"],
             "nodes_after": len(other.nodes),
         }
-        self._write(folder / ALSO_FOUND / place, other, facts)
+        self._write(folder / ALSO_FOUND / place, other, facts, verdict)
 
-    def _write(self, folder: Path, candidate: Candidate, summary: Mapping[str, Any]) -> None:
+    def _write(
+        self, folder: Path, candidate: Candidate, summary: Mapping[str, Any], verdict: Verdict | None = None
+    ) -> str:
+        """Write all files; the page shows `verdict`. Returns the page's name, or why there is none."""
         title = [
             f"{summary['model']}, reduced by onnxreduce from {summary['nodes_before']} nodes to "
             f"{summary['nodes_after']}. Fault: {summary.get('signature_reduced', summary['signature'])}.",
@@ -257,15 +262,18 @@ class Run:
         script = emit.builder_script(
             candidate.model.proto, candidate.feeds, title_lines=title, external=candidate.model.external
         )
+        page, note = repro_page(candidate, summary, self._tolerance, verdict)
         emit.write_reduction(
             folder,
             candidate.model.proto,
             candidate.feeds,
             dict(candidate.expected or {}),
             script,
-            summary,
+            {**summary, "page": note},
             external=candidate.model.external,
+            page=page,
         )
+        return note
 
     def _confirm(self, problem: Problem, folder: Path) -> tuple[bool, str, Verdict | None]:
         """Build the model with the emitted script and judge that, both targets, fresh.
@@ -290,6 +298,10 @@ class Run:
         except KeyboardInterrupt:
             why = "interrupted"
         return False, why, None
+
+    @property
+    def _tolerance(self) -> Tolerance:
+        return getattr(self.oracle, "tolerance", None) or Tolerance()
 
     def _summary(self, problem: Problem, golden: Golden, recorded: Recording) -> dict[str, Any]:
         sides = self.oracle.describe()

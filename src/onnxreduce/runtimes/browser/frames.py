@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from onnx import TensorProto, helper
 from playwright.async_api import Error as PlaywrightError
 
 from onnxreduce.errors import SetupError
+from onnxreduce.graph.anchor import anchor_model
 from onnxreduce.graph.tensors import Blob
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class Frames:
     async def _start(self, config: FrameConfig) -> Frame:
         self.made += 1
         name = str(self.made)
-        anchor = _anchor()
+        anchor = Blob.from_bytes(anchor_model().SerializeToString())
         given = {
             "frame": name,
             "bundle": config.bundle,
@@ -108,16 +108,3 @@ def one_line(text: str) -> str:
     """The text with all white space runs made one space, cut to a length that suits a terminal."""
     text = " ".join(text.split())
     return text if len(text) <= 300 else text[:297] + "..."
-
-
-def _anchor() -> Blob:
-    """A model of one node that every version and provider takes: it shows that the provider starts."""
-    kind = TensorProto.FLOAT
-    graph = helper.make_graph(
-        [helper.make_node("Neg", ["x"], ["y"])],
-        "anchor",
-        [helper.make_tensor_value_info("x", kind, [1])],
-        [helper.make_tensor_value_info("y", kind, [1])],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
-    return Blob.from_bytes(model.SerializeToString())

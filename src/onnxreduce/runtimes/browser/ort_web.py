@@ -210,6 +210,25 @@ class OrtWebRuntime:
             return {key: value for key, value in facts.items() if value}
 
 
+def page_settings(target: Target) -> dict[str, Any]:
+    """What a page needs to run a target by itself: bundle (its word), provider, options of provider and session.
+
+    JSON types, as onnxruntime-web takes them. Raises BadInputError for options that cannot be.
+    """
+    options = dict(target.options)
+    bundle = options.pop("bundle", "default")
+    provider = target.provider or "wasm"
+    for ours in ("adapter", "threads"):
+        options.pop(ours, None)
+    session = _session_options(options)
+    return {
+        "bundle": bundle,
+        "provider": provider,
+        "session": session,
+        "provider_options": _provider_options(provider, options),
+    }
+
+
 def _choice(what: str, value: str, allowed: tuple[str, ...]) -> str:
     if value not in allowed:
         raise BadInputError(f"{what} {value!r} of ort-web is not one of {', '.join(allowed)}")

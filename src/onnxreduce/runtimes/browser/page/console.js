@@ -10,8 +10,8 @@ export class ConsoleWatch {
     for (const level of ['warn', 'error']) {
       console[level] = (...words) => this.add(words.map(String).join(' '));
     }
-    window.addEventListener('error', ({ message }) => this.add(`uncaught: ${message}`));
-    window.addEventListener('unhandledrejection', ({ reason }) => this.add(`unhandled rejection: ${reason}`));
+    addEventListener('error', ({ message }) => this.add(`uncaught: ${message}`));
+    addEventListener('unhandledrejection', ({ reason }) => this.add(`unhandled rejection: ${reason}`));
   }
 
   /** @param {string} text */

@@ -1,5 +1,6 @@
 // One frame holds one instance of onnxruntime-web, with its own WebAssembly memory and GPU device, and runs models in
 // it one after the other. Whatever it cannot vouch for it reports; who drops the frame is the caller's business.
+// The repro page (emit/page) runs this file too, in a worker: nothing here may need a document.
 
 import { ConsoleWatch } from './console.js';
 import { DeviceWatch, nextTask } from './devices.js';
@@ -32,6 +33,7 @@ async function start(given, anchorModel, modules) {
     ort = await import(config.bundle);
     ort.env.wasm.numThreads = config.threads;
     ort.env.wasm.proxy = false;
+    if (config.wasmPaths) ort.env.wasm.wasmPaths = config.wasmPaths;
     anchor = await ort.InferenceSession.create(new Uint8Array(anchorModel), { executionProviders: [config.provider] });
     // The native provider destroys its device with the last session and would compile every pipeline again.
     if (!keepsAnchor()) await anchor.release();
@@ -161,4 +163,4 @@ function stop() {
 }
 
 /** @typedef {{start: typeof start, run: typeof run, stop: typeof stop}} FrameApi */
-window.onnxreduceFrame = { start, run, stop };
+globalThis.onnxreduceFrame = { start, run, stop };

@@ -23,6 +23,7 @@ const frames = new Map();
  * @property {string} bundle address of the bundle to import
  * @property {{name: string}} provider the one execution provider, with its options
  * @property {number} threads
+ * @property {{wasm: string, mjs?: string}} [wasmPaths] where the bundle cannot find its own files
  * @property {string} anchor digest of a one-node model to try the provider with
  */
 

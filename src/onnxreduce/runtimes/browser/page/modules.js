@@ -31,12 +31,12 @@ export function shareModules(cache) {
   const shared = { files: [], memories: new Set(), refused: false };
   /** @type {WeakMap<Response, string>} */
   const addresses = new WeakMap();
-  const realFetch = window.fetch.bind(window);
+  const realFetch = globalThis.fetch.bind(globalThis);
   const realStreaming = WebAssembly.instantiateStreaming;
   const realInstantiate = WebAssembly.instantiate;
   const realGrow = WebAssembly.Memory.prototype.grow;
 
-  window.fetch = async (input, init) => {
+  globalThis.fetch = async (input, init) => {
     const address = new URL(input instanceof Request ? input.url : input, location.href);
     if (!address.pathname.endsWith('.wasm')) return realFetch(input, init);
     const standIn = new Response(null, { headers: { 'Content-Type': 'application/wasm' } });

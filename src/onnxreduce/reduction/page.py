@@ -1,0 +1,116 @@
+"""What the repro page is told: how both sides ran, what decides, and what was measured. JSON types only."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from onnxreduce import emit
+from onnxreduce.errors import BadInputError
+from onnxreduce.graph.candidate import Candidate
+from onnxreduce.oracle.comparison import Difference, Tolerance
+from onnxreduce.oracle.verdict import Outcome, Verdict
+from onnxreduce.runtimes.browser.ort_web import page_settings
+from onnxreduce.runtimes.target import Target
+
+NOT_IN_A_BROWSER = "not written: the suspect does not run in a browser"
+
+
+def repro_page(
+    candidate: Candidate, summary: Mapping[str, Any], tolerance: Tolerance, verdict: Verdict | None
+) -> tuple[str | None, str]:
+    """The page for a candidate, and its name or why there is none."""
+    targets = summary["targets"]
+    if not _is_web(targets.get("suspect", {})):
+        return None, NOT_IN_A_BROWSER
+    expected = {} if _is_web(targets["reference"]) else dict(candidate.expected or {})
+    weights = sum(blob.length for blob in candidate.external.values())
+    size = emit.page_bytes(candidate.model.proto, *candidate.feeds.values(), *expected.values(), weights=weights)
+    if size > emit.MAX_PAGE_BYTES:
+        return None, f"not written: model and inputs have {size} bytes, a page holds {emit.MAX_PAGE_BYTES}"
+    facts = page_facts(summary, tolerance, verdict, recorded=bool(expected))
+    page = emit.repro_page(candidate.model.with_weights_inside(), candidate.feeds, facts, expected)
+    return page, emit.PAGE_NAME
+
+
+def page_facts(
+    summary: Mapping[str, Any], tolerance: Tolerance, verdict: Verdict | None, *, recorded: bool = False
+) -> dict[str, Any]:
+    """See `emit.repro_page`. `summary`: as in `summary.json`, with facts on the `targets`.
+
+    `recorded`: the reference is no onnxruntime-web, and its outputs go along.
+    """
+    targets = summary["targets"]
+    suspect = _side(targets["suspect"])
+    reference = _side(targets["reference"]) if _is_web(targets["reference"]) else _stand_in(targets, suspect, recorded)
+    after = summary["nodes_after"]
+    lines = [f"Cut by onnxreduce from {summary['nodes_before']} nodes to {after}."]
+    lines.append(f"Wrong under {suspect['name']}; right under {reference['name']}.")
+    lines += reference.pop("lines", [])
+    return {
+        "title": f"{summary['model']}: {after} {'node' if after == 1 else 'nodes'}",
+        "lines": lines,
+        "suspect": suspect,
+        "reference": reference,
+        "tolerance": tolerance.to_json(),
+        "measured": measured(verdict) if verdict else None,
+    }
+
+
+def measured(verdict: Verdict) -> dict[str, Any]:
+    """A verdict with all its differences, numbers that JSON lacks as None."""
+    count = f"{len(verdict.wrong_outputs)} of {len(verdict.differences)} outputs wrong"
+    kind = verdict.signature.kind.value if verdict.signature else ""
+    told = [verdict.outcome.value, kind, count if verdict.differences and verdict.outcome is Outcome.FAILS else ""]
+    return {
+        "outcome": verdict.outcome.value,
+        "kind": kind,
+        "message": verdict.message,
+        "words": ", ".join(word for word in told if word),
+        "differences": [_difference(each) for each in verdict.differences],
+    }
+
+
+def _difference(difference: Difference) -> dict[str, Any]:
+    found = asdict(difference)
+    found["kind"] = difference.kind.value if difference.kind else None
+    found["dtype"] = "string" if difference.dtype == "object" else difference.dtype
+    found["notFinite"] = found.pop("not_finite")
+    return {key: None if isinstance(v, float) and not math.isfinite(v) else v for key, v in found.items()}
+
+
+def _is_web(facts: Mapping[str, str]) -> bool:
+    try:
+        return facts.get("runtime") == "onnxruntime-web" and bool(page_settings(Target.parse(facts["target"])))
+    except (BadInputError, KeyError):
+        return False
+
+
+def _side(facts: Mapping[str, str]) -> dict[str, Any]:
+    name = " ".join(facts[key] for key in ("runtime", "version", "provider", "bundle") if facts.get(key))
+    kept = ("version", "browser", "adapter", "adapter_driver", "adapter_software")
+    found = {"name": name, **{key: facts.get(key, "") for key in kept}, **page_settings(Target.parse(facts["target"]))}
+    found["browser"] = (
+        f"{facts.get('browser', '').replace(chr(92), '/').rpartition('/')[2]} {facts.get('browser_version', '')}"
+    )
+    return found
+
+
+def _stand_in(targets: Mapping[str, Mapping[str, str]], suspect: Mapping[str, Any], recorded: bool) -> dict[str, Any]:
+    """A reference that is not in the browser: its recorded outputs, or else the WebAssembly provider."""
+    facts = targets["reference"]
+    name = " ".join(facts[key] for key in ("runtime", "version", "provider") if facts.get(key))
+    provider = "recorded" if recorded else "wasm"
+    stands = "its recorded outputs stand for it" if recorded else "the WebAssembly provider stands for it"
+    return {
+        "name": name,
+        "version": "",
+        "bundle": suspect["bundle"],
+        "provider": provider,
+        "recorded": recorded,
+        "session": {},
+        "provider_options": {},
+        "lines": [f"The reference does not run in a browser; {stands} here."],
+    }
