@@ -65,6 +65,11 @@ def test_what_deletion_left_is_shrunk(founding: Path, tmp_path: Path) -> None:
     assert int(str(found["nodes_after"])) <= 4
     assert found["confirmed_fresh"] is True
     assert len((tmp_path / "to" / "build_repro.py").read_text("utf-8").splitlines()) < 60
+    page = (tmp_path / "to" / "repro.html").read_text("utf-8")
+    facts = json.loads(page.partition('id="facts">')[2].partition("</script>")[0])
+    assert found["page"] == "repro.html"
+    assert facts["measured"]["kind"] == found["signature_reduced"]
+    assert any(each["wrong"] for each in facts["measured"]["differences"])
 
 
 @pytest.mark.parametrize("name", ["synth_depth1", "synth_depth2", "synth_workaround"])

@@ -12,6 +12,7 @@ from onnxreduce.errors import BadInputError
 from onnxreduce.graph.candidate import Candidate
 from onnxreduce.oracle.comparison import Difference, Tolerance
 from onnxreduce.oracle.verdict import Outcome, Verdict
+from onnxreduce.runtimes import memory
 from onnxreduce.runtimes.browser.ort_web import page_settings
 from onnxreduce.runtimes.target import Target
 
@@ -55,6 +56,7 @@ def page_facts(
         "suspect": suspect,
         "reference": reference,
         "tolerance": tolerance.to_json(),
+        "no_memory": {"words": memory.WORDS.pattern, "names": memory.NAMES.pattern},
         "measured": measured(verdict) if verdict else None,
     }
 

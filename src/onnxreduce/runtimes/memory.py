@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-_WORDS = re.compile(
+WORDS = re.compile(
     r"bad_alloc\b|\bbad allocation\b|MemoryError\b"  # C++, also Microsoft's; Python and numpy
     r"|\b[Ff]ailed to allocate (memory|a buffer of size)|\b[Cc]annot allocate memory"  # ONNX Runtime; the system
     r"|\b[Aa]rray buffer allocation failed|\bMaximum memory size exceeded|\b[Cc]ould not allocate memory"  # V8
@@ -13,7 +13,8 @@ _WORDS = re.compile(
     r"|\bout of memory\b",  # CUDA, and Windows
     re.ASCII,
 )
-_NAMES = re.compile(
+"""What they say; in a form that JavaScript reads in the same way, as is `NAMES`."""
+NAMES = re.compile(
     r"Load model from .*? failed|Name:\s*'.*?' (?=Status Message:)|\b[Nn]ode ?\(.*?\)(?=\.?$| Op \()"
     r"|(?<!\w)'[^']*'(?!\w)|\"[^\"]*\"|`[^`]*`",
     re.MULTILINE,
@@ -23,4 +24,4 @@ _NAMES = re.compile(
 
 def says_no_memory(message: str) -> bool:
     """Whether a runtime's message, apart from the names that it quotes, says that an allocation failed."""
-    return bool(_WORDS.search(_NAMES.sub("", message)))
+    return bool(WORDS.search(NAMES.sub("", message)))

@@ -11,12 +11,13 @@ import { judge } from './verdict.js';
 const facts = JSON.parse(byId('facts').textContent);
 const data = JSON.parse(byId('data').textContent);
 const raw = ({ base64, ...tensor }) => ({ ...tensor, bytes: fromBase64(base64) });
-const runner = new Runner(byId('worker').textContent, {
+const asked = {
   anchor: fromBase64(data.anchor),
   model: fromBase64(data.model),
   feeds: data.inputs.map(raw),
   outputs: data.outputs,
-});
+};
+const runner = new Runner(byId('worker').textContent, asked, facts.no_memory);
 const form = new Form(facts);
 /** @type {import('./runs.js').Run | null} the reference's recorded outputs */
 const recorded = data.expected && {

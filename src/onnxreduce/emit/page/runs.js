@@ -2,7 +2,7 @@
 
 /**
  * @typedef {object} Run
- * @property {string} status ok, create error, run error, shader error, hang, lost device or dead process
+ * @property {string} status ok, create error, run error, shader error, hang, lost device or out of memory
  * @property {import('./values.js').RawTensor[]} outputs
  * @property {string[]} errors in full text
  * @property {string[]} console what the runtime said there
@@ -18,10 +18,13 @@ export class Runner {
   /**
    * @param {string} workerSource
    * @param {{anchor: Uint8Array, model: Uint8Array, feeds: object[], outputs: string[]}} data
+   * @param {{words: string, names: string}} noMemory patterns of what says that memory ran out, and of names in it
    */
-  constructor(workerSource, data) {
+  constructor(workerSource, data, noMemory) {
     this.address = URL.createObjectURL(new Blob([workerSource], { type: 'text/javascript' }));
     this.data = data;
+    const [words, names] = [new RegExp(noMemory.words), new RegExp(noMemory.names, 'gm')];
+    this.saysNoMemory = (message) => words.test(message.replace(names, ''));
   }
 
   /**
@@ -40,17 +43,17 @@ export class Runner {
     run.files = `${loaded.name}, ${loaded.wasm}`;
     try {
       return await new Promise((resolve, reject) => {
-        const end = (status, ...errors) => resolve({ ...run, status, errors });
-        clock = setTimeout(() => end('hang', `no answer within ${limit} s`), limit * 1000);
+        const late = { status: 'hang', errors: [`no answer within ${limit} s`] };
+        clock = setTimeout(() => resolve({ ...run, ...late }), limit * 1000);
         signal.addEventListener('abort', () => reject(signal.reason));
         worker.onerror = (event) => {
-          event.preventDefault();
-          end('dead process', event.message ?? 'the worker went away');
+          event.preventDefault(); // once it has started, what nobody catches is among its console lines
+          if (!run.version) reject(new SetupError(`the worker does not start: ${event.message ?? 'no reason told'}`));
         };
         worker.onmessage = ({ data }) => {
           if (data.setupError) reject(new SetupError(startFailure(loaded.name, side.provider.name, data.setupError)));
           if (data.started) Object.assign(run, { version: data.started.versions.web ?? '', adapter: data.adapter });
-          if (data.report) resolve({ ...run, ...told(data.report) });
+          if (data.report) resolve({ ...run, ...told(data.report), status: this.statusOf(data.report) });
         };
         worker.postMessage(order);
       });
@@ -59,12 +62,19 @@ export class Runner {
       worker.terminate();
     }
   }
+
+  /** As `status_of` in runtimes/browser/result.py: after a refusal to grow an error may have any words. */
+  statusOf({ status, message, deviceErrors, refusedMemory }) {
+    if (status === 'ok' || status === 'lost device') return status;
+    const said = [message, ...deviceErrors.filter((error) => error.startsWith('GPUOutOfMemoryError'))];
+    return refusedMemory || said.some(this.saysNoMemory) ? 'out of memory' : status;
+  }
 }
 
 const startFailure = (bundle, provider, text) => `${bundle} does not start with provider ${provider}: ${text}`;
 
 /** What a report tells: the errors once each, and what the console has beside them. */
-function told({ status, outputs, message, late, deviceErrors, console }) {
+function told({ outputs, message, late, deviceErrors, console }) {
   const errors = [...new Set([message, ...late, ...deviceErrors].map((text) => text.trim()))].filter(Boolean);
-  return { status, outputs, errors, console };
+  return { outputs, errors, console };
 }

@@ -8,7 +8,7 @@ const KINDS = {
   'shader error': 'shader error',
   hang: 'hang',
   'lost device': 'lost device',
-  'dead process': 'dead process',
+  'out of memory': 'out of memory',
 };
 const ORDER = ['wrong dtype', 'wrong shape', 'NaN or Inf', 'numeric mismatch', 'all zeros'];
 // One family: corrupted values become NaN or zeros, or not, by what the nodes after them do.
