@@ -35,7 +35,16 @@ SUSPECT = {
     "bundle": "ort.bundle.min.mjs",
 }
 REFERENCE = {**SUSPECT, "target": f"ort-web@{VERSION}/wasm", "provider": "wasm"}
-TOLERANCE = Tolerance({"float32": 2e-3, "float16": 2e-2})
+
+
+class Rules:
+    """Of an oracle what decides a verdict on the page."""
+
+    name = "webgpu-vs-wasm"
+
+    def __init__(self, tolerance: Tolerance | None = None, slower: float | None = None) -> None:
+        self.tolerance = tolerance or Tolerance({"float32": 2e-3, "float16": 2e-2})
+        self.slower = slower
 
 
 def measure(case: Case) -> api.Check:
@@ -54,6 +63,7 @@ def page_text(
     suspect: dict[str, str] = SUSPECT,
     reference: dict[str, str] = REFERENCE,
     expected: dict[str, StoredTensor] | None = None,
+    slower: float | None = None,
 ) -> str:
     """The page for a model, as a reduction writes it."""
     model, feeds = case
@@ -63,7 +73,7 @@ def page_text(
         "nodes_after": len(model.graph.node),
         "targets": {"suspect": suspect, "reference": reference},
     }
-    facts = page_facts(summary, TOLERANCE, verdict, recorded=bool(expected))
+    facts = page_facts(summary, Rules(slower=slower), verdict, recorded=bool(expected))  # type: ignore[arg-type]
     stored = {name: StoredTensor.from_array(array) for name, array in feeds.items()}
     return emit.repro_page(model, stored, facts, expected)
 

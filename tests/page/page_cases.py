@@ -95,6 +95,12 @@ def hostile() -> Case:
     return case([add], {source: np.arange(4, dtype=F)}, {output: TensorProto.FLOAT}, {weight: np.ones(4, F)})
 
 
+def product() -> Case:
+    """A matrix product that takes a core of any machine more than some milliseconds."""
+    x = np.random.default_rng(0).normal(size=(768, 768)).astype(F)
+    return case([node("MatMul", ["x", "x"], ["y"])], {"x": x}, {"y": TensorProto.FLOAT})
+
+
 def endless() -> Case:
     """A Loop that is not done within anyone's patience."""
     body = helper.make_graph(

@@ -8,12 +8,13 @@ import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 import page_cases as cases
 import pytest
-from conftest import REFERENCE, SUSPECT, TOLERANCE, page_text
+from conftest import REFERENCE, SUSPECT, Rules, page_text
 
 from onnxreduce import emit
 from onnxreduce.graph.candidate import whole
@@ -22,6 +23,8 @@ from onnxreduce.graph.tensors import StoredTensor
 from onnxreduce.oracle.comparison import RELATIVE
 from onnxreduce.reduction import page as page_module
 from onnxreduce.reduction.page import repro_page
+
+RULES: Any = Rules()
 
 
 class Parts(HTMLParser):
@@ -101,7 +104,7 @@ def test_nothing_points_anywhere() -> None:
 def test_settings_of_the_measured_run_are_filled_in() -> None:
     target = "ort-web@1.30.0/webgpu?bundle=webgpu&level=basic&disabled_optimizers=A,B&forceCpuNodeNames=n1,n2&threads=2"
     facts = page_module.page_facts(
-        summary(targets={"suspect": {**SUSPECT, "target": target}, "reference": REFERENCE}), TOLERANCE, None
+        summary(targets={"suspect": {**SUSPECT, "target": target}, "reference": REFERENCE}), RULES, None
     )
     suspect = facts["suspect"]
     assert (suspect["bundle"], suspect["provider"]) == ("webgpu", "webgpu")
@@ -110,9 +113,9 @@ def test_settings_of_the_measured_run_are_filled_in() -> None:
         "graphOptimizationLevel": "basic",
         "extra": {"optimization": {"disable_specified_optimizers": "A;B"}},
     }
-    assert facts["tolerance"]["relative"] == {
-        "float16": TOLERANCE.relative["float16"],
-        "float32": TOLERANCE.relative["float32"],
+    assert facts["rules"]["tolerance"]["relative"] == {
+        "float16": 2e-2,
+        "float32": 2e-3,
         "float64": RELATIVE["float64"],
     }
 
@@ -122,14 +125,14 @@ def test_what_is_too_large_is_not_written_and_said_so(monkeypatch: pytest.Monkey
     add = cases.node("Add", ["x", "w"], ["y"])
     proto, feeds = cases.case([add], {"x": big}, {"y": onnx.TensorProto.FLOAT}, {"w": big})
     candidate = whole(load(proto), {name: StoredTensor.from_array(array) for name, array in feeds.items()})
-    page, note = repro_page(candidate, summary(), TOLERANCE, None)
+    page, note = repro_page(candidate, summary(), RULES, None)
     assert page is not None
     assert note == "repro.html"
     data = json.loads(Parts(page).parts["data"])
     inside = onnx.load_model_from_string(base64.b64decode(data["model"])).graph.initializer[0]
     np.testing.assert_array_equal(onnx.numpy_helper.to_array(inside), big)
     monkeypatch.setattr(emit, "MAX_PAGE_BYTES", 2 * big.nbytes)
-    page, note = repro_page(candidate, summary(), TOLERANCE, None)
+    page, note = repro_page(candidate, summary(), RULES, None)
     assert page is None
     assert re.fullmatch(r"not written: model and inputs have \d+ bytes, a page holds 32768", note)
 
@@ -139,11 +142,11 @@ def test_only_a_suspect_in_a_browser_gets_a_page() -> None:
     candidate = whole(load(proto), {name: StoredTensor.from_array(array) for name, array in feeds.items()})
     python = {"runtime": "onnxruntime", "target": "ort/cpu", "version": "1.32.0"}
     for targets in ({"suspect": python, "reference": REFERENCE}, {}):
-        assert repro_page(candidate, summary(targets=targets), TOLERANCE, None) == (
+        assert repro_page(candidate, summary(targets=targets), RULES, None) == (
             None,
             "not written: the suspect does not run in a browser",
         )
-    page, _ = repro_page(candidate, summary(targets={"suspect": SUSPECT, "reference": python}), TOLERANCE, None)
+    page, _ = repro_page(candidate, summary(targets={"suspect": SUSPECT, "reference": python}), RULES, None)
     assert page is not None
     facts = json.loads(Parts(page).parts["facts"])
     assert (facts["reference"]["provider"], facts["reference"]["name"]) == ("wasm", "onnxruntime 1.32.0")

@@ -64,8 +64,9 @@ def test_the_founding_fault_shows_with_the_figures_of_the_tool(opened: Open, ser
     assert [each.output for each in verdict.differences] == ["D", "ad"]
     for at, difference in enumerate(verdict.differences):
         same_figures(page, at, difference)
-    assert page.figures(0)["Reference there"][0] == "0"
-    assert abs(float(page.figures(0)["Suspect there"][0])) > 1000
+    right, given = ([float(text) for text in page.figures(0)[f"{side} there"]] for side in ("Reference", "Suspect"))
+    assert right == [0, 0]
+    assert given[0] == given[1] > 1000
     where = page.page.inner_text("#environment")
     for words in (VERSION, "ort.bundle.min.mjs", "ort-wasm-simd-threaded.jsep.wasm", "swiftshader", "Chrome/"):
         assert words in where
@@ -179,6 +180,14 @@ def test_recorded_outputs_stand_for_a_reference_that_no_browser_runs(opened: Ope
     assert (rows["First wrong index"], rows["Wrong elements"]) == (["[2]"], ["1 of 3"])
     assert rows["Reference there"] == ["9223372036854775806"]
     assert rows["Suspect there"] == ["9223372036854775807"]
+
+
+def test_slowness_is_judged_where_the_oracle_asks_for_it(opened: Open, served: Served) -> None:
+    wasm = {**SUSPECT, "target": f"ort-web@{VERSION}/wasm", "provider": "wasm"}
+    for factor, line in ((1e-6, "Fails: slower than 0.000001 times the reference: "), (1e6, "Agrees: 1 of 1 outputs")):
+        page = opened(served.put(page_text(cases.product(), suspect=wasm, slower=factor)))
+        assert page.run().startswith(line)
+        assert page.page.inner_text("#environment").count("create") == 2
 
 
 def test_a_run_that_does_not_end_is_ended(opened: Open, served: Served) -> None:

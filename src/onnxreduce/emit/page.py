@@ -47,9 +47,8 @@ def repro_page(
 ) -> str:
     """The page as HTML; the same arguments give the same text.
 
-    `model` has its weights inside. `facts` is JSON: `title`, `lines` (sentences), `suspect` and `reference` (see
-    `reduction.page`), `tolerance`, `no_memory`, `measured`. `expected`: outputs to stand for a reference that no
-    browser runs.
+    `model` has its weights inside. `facts` is JSON: `title`, `lines` (sentences), `suspect`, `reference`, `rules`
+    and `measured` (see `reduction.page`). `expected`: outputs to stand for a reference that no browser runs.
     """
     data = {
         "model": _base64(model.SerializeToString()),

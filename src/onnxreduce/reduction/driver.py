@@ -170,7 +170,7 @@ class Run:
             self.budget,
             self.shrinks.keep,
             problem.repeats,
-            self._tolerance,
+            getattr(self.oracle, "tolerance", None) or Tolerance(),
             progress=lambda each: self.watcher.shrinking(each),
         )
         if not shrinking.start():
@@ -262,7 +262,7 @@ class Run:
         script = emit.builder_script(
             candidate.model.proto, candidate.feeds, title_lines=title, external=candidate.model.external
         )
-        page, note = repro_page(candidate, summary, self._tolerance, verdict)
+        page, note = repro_page(candidate, summary, self.oracle, verdict)
         emit.write_reduction(
             folder,
             candidate.model.proto,
@@ -298,10 +298,6 @@ class Run:
         except KeyboardInterrupt:
             why = "interrupted"
         return False, why, None
-
-    @property
-    def _tolerance(self) -> Tolerance:
-        return getattr(self.oracle, "tolerance", None) or Tolerance()
 
     def _summary(self, problem: Problem, golden: Golden, recorded: Recording) -> dict[str, Any]:
         sides = self.oracle.describe()

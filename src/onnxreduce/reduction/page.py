@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from dataclasses import asdict
+from pathlib import PurePath
 from typing import Any
 
 from onnxreduce import emit
 from onnxreduce.errors import BadInputError
 from onnxreduce.graph.candidate import Candidate
-from onnxreduce.oracle.comparison import Difference, Tolerance
-from onnxreduce.oracle.verdict import Outcome, Verdict
+from onnxreduce.oracle.comparison import Tolerance
+from onnxreduce.oracle.signature import Expectation, Kind
+from onnxreduce.oracle.speed import REPEATS, SHORTEST
+from onnxreduce.oracle.verdict import Oracle, Verdict
 from onnxreduce.runtimes import memory
+from onnxreduce.runtimes.base import REPEAT_SECONDS
 from onnxreduce.runtimes.browser.ort_web import page_settings
 from onnxreduce.runtimes.target import Target
 
@@ -20,7 +22,7 @@ NOT_IN_A_BROWSER = "not written: the suspect does not run in a browser"
 
 
 def repro_page(
-    candidate: Candidate, summary: Mapping[str, Any], tolerance: Tolerance, verdict: Verdict | None
+    candidate: Candidate, summary: Mapping[str, Any], oracle: Oracle, verdict: Verdict | None
 ) -> tuple[str | None, str]:
     """The page for a candidate, and its name or why there is none."""
     targets = summary["targets"]
@@ -31,13 +33,13 @@ def repro_page(
     size = emit.page_bytes(candidate.model.proto, *candidate.feeds.values(), *expected.values(), weights=weights)
     if size > emit.MAX_PAGE_BYTES:
         return None, f"not written: model and inputs have {size} bytes, a page holds {emit.MAX_PAGE_BYTES}"
-    facts = page_facts(summary, tolerance, verdict, recorded=bool(expected))
+    facts = page_facts(summary, oracle, verdict, recorded=bool(expected))
     page = emit.repro_page(candidate.model.with_weights_inside(), candidate.feeds, facts, expected)
     return page, emit.PAGE_NAME
 
 
 def page_facts(
-    summary: Mapping[str, Any], tolerance: Tolerance, verdict: Verdict | None, *, recorded: bool = False
+    summary: Mapping[str, Any], oracle: Oracle, verdict: Verdict | None, *, recorded: bool = False
 ) -> dict[str, Any]:
     """See `emit.repro_page`. `summary`: as in `summary.json`, with facts on the `targets`.
 
@@ -55,32 +57,39 @@ def page_facts(
         "lines": lines,
         "suspect": suspect,
         "reference": reference,
-        "tolerance": tolerance.to_json(),
-        "no_memory": {"words": memory.WORDS.pattern, "names": memory.NAMES.pattern},
+        "rules": _rules(oracle),
         "measured": measured(verdict) if verdict else None,
     }
 
 
 def measured(verdict: Verdict) -> dict[str, Any]:
-    """A verdict with all its differences, numbers that JSON lacks as None."""
+    """A verdict with all its differences, in words that a page has for types."""
     count = f"{len(verdict.wrong_outputs)} of {len(verdict.differences)} outputs wrong"
     kind = verdict.signature.kind.value if verdict.signature else ""
-    told = [verdict.outcome.value, kind, count if verdict.differences and verdict.outcome is Outcome.FAILS else ""]
+    told = [verdict.outcome.value, kind, count if verdict.wrong_outputs else ""]
+    differences = [each.to_json() for each in verdict.differences]
+    for each in differences:
+        each["dtype"] = "string" if each["dtype"] == "object" else each["dtype"]
     return {
         "outcome": verdict.outcome.value,
         "kind": kind,
         "message": verdict.message,
         "words": ", ".join(word for word in told if word),
-        "differences": [_difference(each) for each in verdict.differences],
+        "differences": differences,
     }
 
 
-def _difference(difference: Difference) -> dict[str, Any]:
-    found = asdict(difference)
-    found["kind"] = difference.kind.value if difference.kind else None
-    found["dtype"] = "string" if difference.dtype == "object" else difference.dtype
-    found["notFinite"] = found.pop("not_finite")
-    return {key: None if isinstance(v, float) and not math.isfinite(v) else v for key, v in found.items()}
+def _rules(oracle: Oracle) -> dict[str, Any]:
+    """What a verdict depends on beside the two runs."""
+    tolerance: Tolerance = getattr(oracle, "tolerance", None) or Tolerance()
+    factor: float | None = getattr(oracle, "slower", None)
+    expectation: Expectation = getattr(oracle, "expectation", None) or Expectation()
+    slow = {"factor": factor, "repeats": REPEATS, "repeat_seconds": REPEAT_SECONDS, "shortest": SHORTEST}
+    return {
+        "tolerance": tolerance.to_json(),
+        "no_memory": {"words": memory.WORDS.pattern, "names": memory.NAMES.pattern},
+        "slower": slow | {"first": expectation.kind is Kind.SLOW} if factor else None,
+    }
 
 
 def _is_web(facts: Mapping[str, str]) -> bool:
@@ -92,12 +101,10 @@ def _is_web(facts: Mapping[str, str]) -> bool:
 
 def _side(facts: Mapping[str, str]) -> dict[str, Any]:
     name = " ".join(facts[key] for key in ("runtime", "version", "provider", "bundle") if facts.get(key))
-    kept = ("version", "browser", "adapter", "adapter_driver", "adapter_software")
-    found = {"name": name, **{key: facts.get(key, "") for key in kept}, **page_settings(Target.parse(facts["target"]))}
-    found["browser"] = (
-        f"{facts.get('browser', '').replace(chr(92), '/').rpartition('/')[2]} {facts.get('browser_version', '')}"
-    )
-    return found
+    kept = {key: facts.get(key, "") for key in ("version", "adapter", "adapter_driver", "adapter_software")}
+    program = PurePath(facts.get("browser", "")).name
+    browser = f"{program} {facts.get('browser_version', '')}".strip()
+    return {"name": name, "browser": browser, **kept, **page_settings(Target.parse(facts["target"]))}
 
 
 def _stand_in(targets: Mapping[str, Mapping[str, str]], suspect: Mapping[str, Any], recorded: bool) -> dict[str, Any]:

@@ -20,7 +20,7 @@ import { countOf, elements, indexOf, isFloating } from './values.js';
  * @property {number} relative that over the tensor's scale
  * @property {number} wrong of `total` elements
  * @property {number} total
- * @property {number} notFinite NaN or Inf where the reference is finite
+ * @property {number} not_finite NaN or Inf where the reference is finite
  * @property {number[]} first index of the first wrong element
  * @property {string} note
  * @property {Uint8Array} [marks] a `MARK` for each element
@@ -41,7 +41,7 @@ export function compare(reference, suspect, tolerance) {
   const { name, type, dims } = reference;
   const total = countOf(dims);
   const agreeing = {
-    output: name, kind: null, dtype: type, shape: dims, absolute: 0, relative: 0, wrong: 0, total, notFinite: 0,
+    output: name, kind: null, dtype: type, shape: dims, absolute: 0, relative: 0, wrong: 0, total, not_finite: 0,
     first: [], note: '',
   };
   if (!suspect) return { ...agreeing, kind: 'wrong shape', note: 'no such output', wrong: total };
@@ -84,7 +84,7 @@ function floating(expected, actual, type, tolerance) {
   }
   let kind = null;
   if (wrong) kind = notFinite ? 'NaN or Inf' : anything ? 'numeric mismatch' : 'all zeros';
-  return { kind, absolute, relative: scale ? absolute / scale : absolute, wrong, notFinite, at, marks };
+  return { kind, absolute, relative: scale ? absolute / scale : absolute, wrong, not_finite: notFinite, at, marks };
 }
 
 function markOf(distance, allowed) {
@@ -123,5 +123,5 @@ function exact(expected, actual) {
     marks[i] = MARK.far;
   }
   const kind = wrong ? 'numeric mismatch' : null;
-  return { kind, absolute, relative: absolute / Math.max(scale, 1), wrong, notFinite: 0, at, marks };
+  return { kind, absolute, relative: absolute / Math.max(scale, 1), wrong, not_finite: 0, at, marks };
 }

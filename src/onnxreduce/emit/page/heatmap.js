@@ -72,7 +72,8 @@ export function heatmap(difference) {
   const [across, down] = [cellSize(MOST_COLUMNS, cells.width), cellSize(MOST_ROWS, cells.height)];
   canvas.style.width = `${cells.width * across}px`;
   canvas.style.height = `${cells.height * down}px`;
-  const many = cells.down * cells.across > 1 ? `; a cell is the worst of ${cells.down} × ${cells.across} elements` : '';
+  const several = cells.down * cells.across > 1;
+  const many = several ? `; a cell is the worst of ${cells.down} × ${cells.across} elements` : '';
   const pointed = make('p', { class: 'pointed' }, 'Point at a cell to read its element.');
   canvas.addEventListener('pointermove', (event) => {
     const at = cells.places[cellAt(canvas, event)];

@@ -122,7 +122,8 @@ async function load(source, word) {
     const glue = inside ? null : new TextDecoder().decode(await needed(source, glueName));
     return { name, bundle, glue, wasm, module: await WebAssembly.compile(await needed(source, wasm)) };
   }
-  throw new SetupError(`${source.label} has no bundle ${word} (${BUNDLES[word][0]}): give the dist folder of the package`);
+  const file = BUNDLES[word][0];
+  throw new SetupError(`${source.label} has no bundle ${word} (${file}): give the dist folder of the package`);
 }
 
 async function needed(source, name) {

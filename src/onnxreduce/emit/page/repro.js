@@ -17,7 +17,7 @@ const asked = {
   feeds: data.inputs.map(raw),
   outputs: data.outputs,
 };
-const runner = new Runner(byId('worker').textContent, asked, facts.no_memory);
+const runner = new Runner(byId('worker').textContent, asked, facts.rules);
 const form = new Form(facts);
 /** @type {import('./runs.js').Run | null} the reference's recorded outputs */
 const recorded = data.expected && {
@@ -46,7 +46,7 @@ async function run(signal) {
   runs.Reference = reference ? await runner.run(reference, limit, signal) : recorded;
   say('running the suspect …');
   runs.Suspect = await runner.run(suspect, limit, signal);
-  const verdict = judge(runs.Reference, runs.Suspect, facts.tolerance);
+  const verdict = judge(runs.Reference, runs.Suspect, facts.rules);
   showVerdict(verdict, facts.measured);
   showOutputs(data.outputs, verdict.differences, facts.measured);
   showErrors(runs);

@@ -66,7 +66,9 @@ function figures(name, here, there) {
   const heads = [here && 'This page', there && 'As measured by onnxreduce'].filter(Boolean);
   const list = (items) => `[${items.join(', ')}]`;
   const at = here?.expected && here.wrong ? flat(here) : -1;
-  const value = (which) => (one) => (one === here && at >= 0 ? shownElement(here[which][at], here.dtype) : '–');
+  // of the measured run the first wrong element is the first of its samples: index, reference, suspect
+  const value = (which, sample) => (one) =>
+    one === there ? (one.samples[0]?.[sample] ?? '–') : at < 0 ? '–' : shownElement(here[which][at], here.dtype);
   const rows = [
     ['Verdict', (one) => one.kind ?? AGREES],
     ['Type', (one) => one.dtype],
@@ -74,10 +76,12 @@ function figures(name, here, there) {
     ['Largest absolute difference', (one) => measure(one.absolute)],
     ['Relative to scale', (one) => measure(one.relative)],
     ['Wrong elements', (one) => `${one.wrong} of ${one.total}`],
-    ['NaN or Inf', (one) => String(one.notFinite)],
+    ['NaN or Inf', (one) => String(one.not_finite)],
     ['First wrong index', (one) => (one.wrong && !one.note ? list(one.first) : '–')],
   ];
-  if (here) rows.push(['Reference there', value('expected')], ['Suspect there', value('actual')]);
+  if (at >= 0 || there?.samples.length) {
+    rows.push(['Reference there', value('expected', 1)], ['Suspect there', value('actual', 2)]);
+  }
   if (here?.note || there?.note) rows.push(['Note', (one) => one.note || '–']);
   const cells = rows.map(([label, tell]) => [label, ...[here, there].filter(Boolean).map(tell)]);
   return heads.length ? table(`Output ${name}`, ['', ...heads], cells) : make('p', {}, 'Nothing to compare.');
@@ -131,7 +135,8 @@ export function showEnvironment(runs, facts) {
   const rows = [['Browser', navigator.userAgent, facts.suspect.browser || '–']];
   for (const [side, run] of Object.entries(runs)) {
     const here = [run.version && `onnxruntime-web ${run.version}`, run.files].filter(Boolean).join(', ');
-    rows.push([side, here || '–', facts[side.toLowerCase()].name]);
+    rows.push([side, here, facts[side.toLowerCase()].name]);
+    if (run.seconds) rows.push([`${side}, time`, run.seconds, '–']);
   }
   const adapter = Object.values(runs).findLast((run) => run.adapter)?.adapter;
   const said = (text) => (adapter ? text || 'not told' : '–');

@@ -9,6 +9,8 @@
  * @property {string} version of onnxruntime-web
  * @property {string} files bundle and WebAssembly file
  * @property {object | null} adapter
+ * @property {string} [seconds] what took how long, in words
+ * @property {number[]} [repeated] seconds of each further run
  */
 
 import { SetupError, loadBundle } from './packages.js';
@@ -18,11 +20,12 @@ export class Runner {
   /**
    * @param {string} workerSource
    * @param {{anchor: Uint8Array, model: Uint8Array, feeds: object[], outputs: string[]}} data
-   * @param {{words: string, names: string}} noMemory patterns of what says that memory ran out, and of names in it
+   * @param {object} rules `no_memory`: patterns of what says that memory ran out, and of names in it
    */
-  constructor(workerSource, data, noMemory) {
+  constructor(workerSource, data, { no_memory: noMemory, slower }) {
     this.address = URL.createObjectURL(new Blob([workerSource], { type: 'text/javascript' }));
     this.data = data;
+    this.repeats = slower ? { repeats: slower.repeats, repeatSeconds: slower.repeat_seconds } : {};
     const [words, names] = [new RegExp(noMemory.words), new RegExp(noMemory.names, 'gm')];
     this.saysNoMemory = (message) => words.test(message.replace(names, ''));
   }
@@ -36,7 +39,7 @@ export class Runner {
   async run(side, limit, signal) {
     const loaded = await loadBundle(side.source, side.bundle);
     signal.throwIfAborted();
-    const order = { ...loaded, ...this.data, provider: side.provider, session: side.session };
+    const order = { ...loaded, ...this.data, repeats: this.repeats, provider: side.provider, session: side.session };
     const worker = new Worker(this.address);
     let clock;
     const run = { status: 'ok', outputs: [], errors: [], console: [], version: '', files: '', adapter: null };
@@ -74,7 +77,9 @@ export class Runner {
 const startFailure = (bundle, provider, text) => `${bundle} does not start with provider ${provider}: ${text}`;
 
 /** What a report tells: the errors once each, and what the console has beside them. */
-function told({ outputs, message, late, deviceErrors, console }) {
+function told({ outputs, message, late, deviceErrors, console, secondsCreate, secondsRun, secondsRepeated }) {
   const errors = [...new Set([message, ...late, ...deviceErrors].map((text) => text.trim()))].filter(Boolean);
-  return { outputs, errors, console };
+  const again = secondsRepeated.map((time) => `, ${time.toFixed(4)} s`);
+  const seconds = `create ${secondsCreate.toFixed(3)} s, run ${secondsRun.toFixed(3)} s${again.join('')}`;
+  return { outputs, errors, console, seconds, repeated: secondsRepeated };
 }

@@ -16,7 +16,8 @@ const VIEWS = {
   uint64: BigUint64Array,
   bool: Uint8Array,
 };
-const DIGITS = 7; // of a float that are shown: as many as float32 can hold
+const DIGITS = 7; // of a measurement that are shown
+const ROUND = { float16: Math.f16round ?? Math.fround, float32: Math.fround };
 const LONGEST_TEXT = 60;
 
 /**
@@ -92,7 +93,16 @@ export function shownElement(value, type) {
     const text = JSON.stringify(value);
     return text.length > LONGEST_TEXT ? `${text.slice(0, LONGEST_TEXT)}…` : text;
   }
-  return typeof value === 'bigint' ? String(value) : shown(value);
+  return ROUND[type] ? shortest(value, ROUND[type]) : String(value);
+}
+
+/** As few digits as tell a number of a narrow type from its neighbours. */
+function shortest(value, round) {
+  for (let digits = 1; digits < 9; digits++) {
+    const fewer = Number(value.toPrecision(digits));
+    if (round(fewer) === value) return String(fewer);
+  }
+  return String(Number(value.toPrecision(9)));
 }
 
 /** @param {string} text base64 */

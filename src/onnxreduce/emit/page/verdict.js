@@ -1,6 +1,7 @@
 // From two runs to one verdict, as oracle/differential.py gives it.
 
 import { compare } from './comparison.js';
+import { shown } from './values.js';
 
 const KINDS = {
   'create error': 'error at create',
@@ -10,6 +11,7 @@ const KINDS = {
   'lost device': 'lost device',
   'out of memory': 'out of memory',
 };
+const SLOW = 'slower than';
 const ORDER = ['wrong dtype', 'wrong shape', 'NaN or Inf', 'numeric mismatch', 'all zeros'];
 // One family: corrupted values become NaN or zeros, or not, by what the nodes after them do.
 const WRONG_VALUES = ['NaN or Inf', 'numeric mismatch', 'all zeros'];
@@ -25,10 +27,32 @@ const WRONG_VALUES = ['NaN or Inf', 'numeric mismatch', 'all zeros'];
 /**
  * @param {import('./runs.js').Run} reference
  * @param {import('./runs.js').Run} suspect
- * @param {import('./comparison.js').Tolerance} tolerance
+ * @param {{tolerance: import('./comparison.js').Tolerance, slower: object | null}} rules
  * @returns {Verdict}
  */
-export function judge(reference, suspect, tolerance) {
+export function judge(reference, suspect, { tolerance, slower }) {
+  const verdict = judgeOutputs(reference, suspect, tolerance);
+  if (!slower || verdict.outcome === 'unresolved' || suspect.status !== 'ok') return verdict;
+  const slow = slowness(reference, suspect, slower);
+  if (!slow || (verdict.outcome === 'fails' && !slower.first)) return verdict;
+  return { ...verdict, outcome: 'fails', kind: SLOW, text: `${SLOW} ${slower.factor} times the reference: ${slow}` };
+}
+
+/** As oracle/speed.py. */
+function slowness(reference, suspect, { factor, shortest }) {
+  if (!reference.repeated?.length || !suspect.repeated?.length) return '';
+  const [right, given] = [reference, suspect].map(({ repeated }) => median(repeated));
+  if (given <= shortest || given <= factor * right) return '';
+  return `${shown(1000 * given)} ms a run against ${shown(1000 * right)} ms`;
+}
+
+function median(values) {
+  const sorted = values.toSorted((one, other) => one - other);
+  const middle = sorted.length / 2;
+  return (sorted[Math.ceil(middle) - 1] + sorted[Math.floor(middle)]) / 2;
+}
+
+function judgeOutputs(reference, suspect, tolerance) {
   if (reference.status !== 'ok') {
     return { outcome: 'unresolved', kind: '', text: `the reference fails: ${reference.status}`, differences: [] };
   }
@@ -57,6 +81,7 @@ export function judge(reference, suspect, tolerance) {
 export function besideMeasured(verdict, measured) {
   if (!measured || measured.outcome !== 'fails' || verdict.outcome === 'unresolved') return '';
   if (verdict.outcome === 'agrees') return `the fault that onnxreduce measured (${measured.kind}) does not show here`;
-  const same = verdict.kind === measured.kind || [verdict.kind, measured.kind].every((kind) => WRONG_VALUES.includes(kind));
+  const kinds = [verdict.kind, measured.kind];
+  const same = verdict.kind === measured.kind || kinds.every((kind) => WRONG_VALUES.includes(kind));
   return same ? 'the fault that onnxreduce measured' : `not the fault that onnxreduce measured (${measured.kind})`;
 }

@@ -16,6 +16,7 @@ import { run, start } from './frame.js';
  * @property {Uint8Array} model
  * @property {import('./values.js').RawTensor[]} feeds
  * @property {string[]} outputs
+ * @property {{repeats?: number, repeatSeconds?: number}} repeats further runs, to be timed
  */
 
 onmessage = async ({ data }) => {
@@ -39,7 +40,7 @@ async function obey(order) {
     return;
   }
   postMessage({ started: facts, adapter: order.provider.name === 'webgpu' ? await adapterFacts() : null });
-  const job = { feeds: order.feeds, outputs: order.outputs, external: [], options: order.session };
+  const job = { feeds: order.feeds, outputs: order.outputs, external: [], options: order.session, ...order.repeats };
   const feeds = order.feeds.map(({ bytes }) => bytes.slice().buffer);
   const { report, buffers } = await run(job, { model: order.model, feeds, external: [] });
   const outputs = report.outputs.map(({ name, type, dims }, i) => ({ name, type, dims, bytes: buffers[i].slice() }));
