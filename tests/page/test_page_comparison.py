@@ -9,7 +9,7 @@ from importlib import resources
 import ml_dtypes
 import numpy as np
 import pytest
-from conftest import Opened, Served
+from page_reader import Opened, Served
 
 from onnxreduce.graph.tensors import StoredTensor
 from onnxreduce.oracle.comparison import Tolerance, compare
@@ -103,7 +103,7 @@ COMPARE = """async (given) => {
 @pytest.mark.parametrize("native", [True, False], ids=["Float16Array", "no Float16Array"])
 def test_every_type_is_compared_as_the_tool_does(opened: Callable[..., Opened], served: Served, native: bool) -> None:
     folder = resources.files("onnxreduce.emit") / "page"
-    for name in ("comparison.js", "values.js"):
+    for name in ("comparison.js", "distance.js", "values.js"):
         served.put((folder / name).read_text("utf-8"), name)
     page = opened(served.put("<!doctype html><title>blank</title>", "blank.html")).page
     cases = [(right, given, number % len(TOLERANCES)) for number, (right, given) in enumerate(pairs())]
@@ -125,4 +125,6 @@ def test_every_type_is_compared_as_the_tool_does(opened: Callable[..., Opened], 
         if tools["relative"] is None:  # what the page is told is JSON, which has no infinity
             tools["relative"] = float("inf")
         mine |= {key: float(mine[key]) for key in ("absolute", "relative")}
+        similar = tools.pop("cosine")
+        assert mine.pop("cosine") == (None if similar is None else pytest.approx(similar, abs=1e-9)), (right, given)
         assert mine == tools, (right, given)

@@ -14,7 +14,7 @@ import numpy as np
 import onnx
 import page_cases as cases
 import pytest
-from conftest import REFERENCE, SUSPECT, Rules, page_text
+from page_reader import REFERENCE, SUSPECT, Rules, page_text
 
 from onnxreduce import emit
 from onnxreduce.graph.candidate import whole
@@ -102,12 +102,13 @@ def test_nothing_points_anywhere() -> None:
 
 
 def test_settings_of_the_measured_run_are_filled_in() -> None:
-    target = "ort-web@1.30.0/webgpu?bundle=webgpu&level=basic&disabled_optimizers=A,B&forceCpuNodeNames=n1,n2&threads=2"
+    options = "bundle=webgpu&level=basic&disabled_optimizers=A,B&forceCpuNodeNames=n1,n2&threads=2&runs=3"
+    target = f"ort-web@1.30.0/webgpu?{options}"
     facts = page_module.page_facts(
         summary(targets={"suspect": {**SUSPECT, "target": target}, "reference": REFERENCE}), RULES, None
     )
     suspect = facts["suspect"]
-    assert (suspect["bundle"], suspect["provider"]) == ("webgpu", "webgpu")
+    assert (suspect["bundle"], suspect["provider"], suspect["runs"]) == ("webgpu", "webgpu", 3)
     assert suspect["provider_options"] == {"forceCpuNodeNames": ["n1", "n2"]}
     assert suspect["session"] == {
         "graphOptimizationLevel": "basic",

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import page_cases as cases
 import pytest
-from conftest import REFERENCE, SUSPECT, VERSION, Opened, Served, measure, page_text
+from page_reader import REFERENCE, SUSPECT, VERSION, Opened, Served, measure, page_text
 
 from onnxreduce.errors import SetupError
 from onnxreduce.graph.tensors import StoredTensor
@@ -36,11 +36,12 @@ def same_figures(opened: Opened, at: int, found: Difference) -> None:
         assert float(rows["Relative to scale"][column]) == float(f"{found.relative:.7g}")
         if found.wrong and not found.note:
             assert rows["First wrong index"][column] == str(list(found.first))
+        assert rows["Units in the last place"][column] == ("–" if found.ulp is None else str(found.ulp))
+        if found.cosine is not None:
+            assert float(rows["Cosine similarity"][column]) == pytest.approx(found.cosine, abs=1e-7)
     numbers = opened.page.locator("#outputs > details").nth(at).locator("data").all()
-    assert [float(each.get_attribute("value") or "nan") for each in numbers] == [
-        *[found.absolute] * 2,
-        *[found.relative] * 2,
-    ]
+    figures = [float(each.get_attribute("value") or "nan") for each in numbers]
+    assert figures[:4] == [*[found.absolute] * 2, *[found.relative] * 2]
 
 
 def test_the_founding_fault_shows_with_the_figures_of_the_tool(opened: Open, served: Served) -> None:

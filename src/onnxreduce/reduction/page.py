@@ -70,6 +70,7 @@ def measured(verdict: Verdict) -> dict[str, Any]:
     differences = [each.to_json() for each in verdict.differences]
     for each in differences:
         each["dtype"] = "string" if each["dtype"] == "object" else each["dtype"]
+        each["ulp"] = None if each["ulp"] is None else str(each["ulp"])  # may have more digits than a page's numbers
     return {
         "outcome": verdict.outcome.value,
         "kind": kind,
@@ -119,6 +120,7 @@ def _stand_in(targets: Mapping[str, Mapping[str, str]], suspect: Mapping[str, An
         "bundle": suspect["bundle"],
         "provider": provider,
         "recorded": recorded,
+        "runs": 1,
         "session": {},
         "provider_options": {},
         "lines": [f"The reference does not run in a browser; {stands} here."],

@@ -1,6 +1,7 @@
 // How far one output is from what it should be: oracle/comparison.py, in the browser. All figures that decide come from
 // there with the page (`tolerance`).
 
+import { cosine, ulps } from './distance.js';
 import { countOf, elements, indexOf, isFloating } from './values.js';
 
 /**
@@ -23,6 +24,10 @@ import { countOf, elements, indexOf, isFloating } from './values.js';
  * @property {number} not_finite NaN or Inf where the reference is finite
  * @property {number[]} first index of the first wrong element
  * @property {string} note
+ * @property {number | null} cosine
+ * @property {string | null} ulp
+ * @property {number} nan elements of which one side alone is NaN, the first at `first_nan`
+ * @property {number[]} first_nan
  * @property {Uint8Array} [marks] a `MARK` for each element
  * @property {ArrayLike<*>} [expected]
  * @property {ArrayLike<*>} [actual]
@@ -42,7 +47,7 @@ export function compare(reference, suspect, tolerance) {
   const total = countOf(dims);
   const agreeing = {
     output: name, kind: null, dtype: type, shape: dims, absolute: 0, relative: 0, wrong: 0, total, not_finite: 0,
-    first: [], note: '',
+    first: [], note: '', cosine: null, ulp: null, nan: 0, first_nan: [],
   };
   if (!suspect) return { ...agreeing, kind: 'wrong shape', note: 'no such output', wrong: total };
   if (suspect.type !== type) {
@@ -55,15 +60,19 @@ export function compare(reference, suspect, tolerance) {
   const expected = elements(reference);
   const actual = elements(suspect);
   const found = isFloating(type) ? floating(expected, actual, type, tolerance) : exact(expected, actual);
-  const first = found.at < 0 ? [] : indexOf(found.at, dims);
-  return { ...agreeing, ...found, first, expected, actual };
+  const place = (at) => (at < 0 ? [] : indexOf(at, dims));
+  const { at, nanAt = -1, ...measures } = found;
+  const ulp = isFloating(type) ? ulps(reference, suspect, expected, actual) : null;
+  const similar = type === 'string' ? null : cosine(expected, actual);
+  const places = { first: place(at), first_nan: place(nanAt) };
+  return { ...agreeing, ...measures, ...places, ulp, cosine: similar, expected, actual };
 }
 
 function floating(expected, actual, type, tolerance) {
   const relative = tolerance.relative[type];
   const scale = scaleOf(expected, tolerance.fill[type] ?? tolerance.fill['*']);
   const marks = new Uint8Array(expected.length);
-  let [absolute, wrong, notFinite, at, anything] = [0, 0, 0, -1, false];
+  let [absolute, wrong, notFinite, nan, at, nanAt, anything] = [0, 0, 0, 0, -1, -1, false];
   for (let i = 0; i < expected.length; i++) {
     const [right, given] = [expected[i], actual[i]];
     anything ||= given !== 0;
@@ -74,6 +83,10 @@ function floating(expected, actual, type, tolerance) {
     const allowed = tolerance.absolute + relative * Math.max(scale, finite ? Math.abs(right) : 0);
     if (Number.isFinite(distance)) absolute = Math.max(absolute, distance);
     if (lost) notFinite++;
+    if (Number.isNaN(right) || Number.isNaN(given)) {
+      nan++;
+      if (nanAt < 0) nanAt = i;
+    }
     if (distance <= allowed && !lost) {
       marks[i] = MARK.within;
       continue;
@@ -84,7 +97,8 @@ function floating(expected, actual, type, tolerance) {
   }
   let kind = null;
   if (wrong) kind = notFinite ? 'NaN or Inf' : anything ? 'numeric mismatch' : 'all zeros';
-  return { kind, absolute, relative: scale ? absolute / scale : absolute, wrong, not_finite: notFinite, at, marks };
+  const far = scale ? absolute / scale : absolute;
+  return { kind, absolute, relative: far, wrong, not_finite: notFinite, nan, at, nanAt, marks };
 }
 
 function markOf(distance, allowed) {

@@ -15,6 +15,7 @@ const FROM_FILE = location.protocol === 'file:';
  * @property {string} bundle
  * @property {{name: string}} provider with its options
  * @property {object} session its options
+ * @property {number} runs in one session
  */
 
 export class Form {
@@ -107,6 +108,7 @@ function fillSide(part, facts) {
   const { graphOptimizationLevel: level = '', ...session } = facts.session;
   fill(part.level, LEVELS, level, { '': 'not set' });
   part.session.value = JSON.stringify(session);
+  part.runs.value = facts.runs;
   part.options.value = JSON.stringify(facts.provider_options);
 }
 
@@ -122,6 +124,7 @@ function readSide(part, source) {
     bundle: part.bundle.value,
     provider: { ...readObject(part.options, 'provider options'), name: part.provider.value },
     session: { ...readObject(part.session, 'session options'), ...level },
+    runs: Number(part.runs.value),
   };
 }
 

@@ -76,6 +76,8 @@ function figures(name, here, there) {
     ['Largest absolute difference', (one) => measure(one.absolute)],
     ['Relative to scale', (one) => measure(one.relative)],
     ['Wrong elements', (one) => `${one.wrong} of ${one.total}`],
+    ['Cosine similarity', (one) => (one.cosine === null ? '–' : measure(one.cosine))],
+    ['Units in the last place', (one) => one.ulp ?? '–'],
     ['NaN or Inf', (one) => String(one.not_finite)],
     ['First wrong index', (one) => (one.wrong && !one.note ? list(one.first) : '–')],
   ];

@@ -39,7 +39,8 @@ export class Runner {
   async run(side, limit, signal) {
     const loaded = await loadBundle(side.source, side.bundle);
     signal.throwIfAborted();
-    const order = { ...loaded, ...this.data, repeats: this.repeats, provider: side.provider, session: side.session };
+    const { provider, session, runs } = side;
+    const order = { ...loaded, ...this.data, repeats: { ...this.repeats, runs }, provider, session };
     const worker = new Worker(this.address);
     let clock;
     const run = { status: 'ok', outputs: [], errors: [], console: [], version: '', files: '', adapter: null };
@@ -54,7 +55,7 @@ export class Runner {
           if (!run.version) reject(new SetupError(`the worker does not start: ${event.message ?? 'no reason told'}`));
         };
         worker.onmessage = ({ data }) => {
-          if (data.setupError) reject(new SetupError(startFailure(loaded.name, side.provider.name, data.setupError)));
+          if (data.setupError) reject(new SetupError(startFailure(loaded.name, provider.name, data.setupError)));
           if (data.started) Object.assign(run, { version: data.started.versions.web ?? '', adapter: data.adapter });
           if (data.report) resolve({ ...run, ...told(data.report), status: this.statusOf(data.report) });
         };

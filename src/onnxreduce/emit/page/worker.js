@@ -16,7 +16,7 @@ import { run, start } from './frame.js';
  * @property {Uint8Array} model
  * @property {import('./values.js').RawTensor[]} feeds
  * @property {string[]} outputs
- * @property {{repeats?: number, repeatSeconds?: number}} repeats further runs, to be timed
+ * @property {{runs: number, repeats?: number, repeatSeconds?: number}} repeats how often it runs, and is timed again
  */
 
 onmessage = async ({ data }) => {

@@ -211,7 +211,7 @@ class OrtWebRuntime:
 
 
 def page_settings(target: Target) -> dict[str, Any]:
-    """What a page needs to run a target by itself: bundle (its word), provider, options of provider and session.
+    """What a page needs to run a target: bundle (its word), provider, runs, options of provider and session.
 
     JSON types, as onnxruntime-web takes them. Raises BadInputError for options that cannot be.
     """
@@ -220,8 +220,10 @@ def page_settings(target: Target) -> dict[str, Any]:
     provider = target.provider or "wasm"
     for ours in ("adapter", "threads"):
         options.pop(ours, None)
+    runs = _count("runs", options.pop("runs", "1"))
     session = _session_options(options)
     return {
+        "runs": runs,
         "bundle": bundle,
         "provider": provider,
         "session": session,
