@@ -52,7 +52,7 @@ class Client:
         self.refused = refused
         self.commands: list[Sequence[str]] = []
 
-    def __call__(self, command: Sequence[str], what: str) -> None:
+    def __call__(self, command: Sequence[str], what: str, seconds: float = 0) -> None:
         self.commands.append(command)
         if what.startswith("making"):
             python = environments._python_of(Path(command[-1]))
@@ -153,7 +153,7 @@ def test_two_at_once_end_with_one_whole_environment(client: Client, tmp_path: Pa
     together, found = threading.Barrier(2), list[Path]()
     plain = Client.__call__
 
-    def slow(command: Sequence[str], what: str) -> None:
+    def slow(command: Sequence[str], what: str, seconds: float) -> None:
         if what.startswith("installing"):
             together.wait(10)
         plain(client, command, what)

@@ -83,28 +83,38 @@ def bisect_versions(
     if len(known) < 2:
         raise BadInputError(f"fewer than two released versions from {first} to {last}")
     report(f"{len(known)} versions: {', '.join(known)}")
-    steps: dict[str, Step] = {}
 
     def judge(version: str) -> Step:
+        step = _judged(subject, replace(spec, suspect=spec.suspect.with_version(version)), setup, version)
+        report(f"{version}: {step.outcome.value} {step.note}".rstrip())
+        return step
+
+    return bisect(known, judge)
+
+
+def bisect(known: Sequence[str], judge: Callable[[str], Step]) -> VersionBisection:
+    """Find where the outcome changes among versions in order, at least two. `judge` is asked once for each."""
+    steps: dict[str, Step] = {}
+
+    def judged(version: str) -> Step:
         if version not in steps:
-            steps[version] = _judged(subject, replace(spec, suspect=spec.suspect.with_version(version)), setup, version)
-            report(f"{version}: {steps[version].outcome.value} {steps[version].note}".rstrip())
+            steps[version] = judge(version)
         return steps[version]
 
-    resolved = [step for step in (judge(known[0]), judge(known[-1])) if step.outcome is not Outcome.UNRESOLVED]
+    resolved = [step for step in (judged(known[0]), judged(known[-1])) if step.outcome is not Outcome.UNRESOLVED]
     low, high = 0, len(known) - 1
-    while low < high and judge(known[low]).outcome is Outcome.UNRESOLVED:
+    while low < high and judged(known[low]).outcome is Outcome.UNRESOLVED:
         low += 1
-    while low < high and judge(known[high]).outcome is Outcome.UNRESOLVED:
+    while low < high and judged(known[high]).outcome is Outcome.UNRESOLVED:
         high -= 1
-    if (not resolved and low == high) or judge(known[low]).outcome is judge(known[high]).outcome:
+    if (not resolved and low == high) or judged(known[low]).outcome is judged(known[high]).outcome:
         return VersionBisection(_ordered(steps), None)
     while True:
-        between = [at for at in range(low + 1, high) if steps.get(known[at]) is None]
+        between = [at for at in range(low + 1, high) if known[at] not in steps]
         middle = min(between, key=lambda at: abs(at - (low + high) / 2), default=None)
         if middle is None:
             return VersionBisection(_ordered(steps), (steps[known[low]], steps[known[high]]))
-        found = judge(known[middle])
+        found = judged(known[middle])
         if found.outcome is Outcome.UNRESOLVED:
             continue
         if found.outcome is steps[known[low]].outcome:
@@ -113,16 +123,16 @@ def bisect_versions(
             high = middle
 
 
-def versions(runtime: str, *, dev: bool = False) -> list[str]:
+def versions(runtime: str, *, dev: bool = False, seconds: float = LIST_SECONDS) -> list[str]:
     """Released versions of a runtime, oldest first, from npm or from PyPI through pip.
 
-    Raises SetupError when neither client answers.
+    Raises SetupError when neither client answers within `seconds`.
     """
     if runtime == "ort-web":
-        found = published_versions()
+        found = published_versions(seconds)
     elif runtime == "ort":
         command = [sys.executable, "-m", "pip", "index", "versions", "onnxruntime", *(["--pre"] if dev else [])]
-        match = re.search(r"Available versions: (.*)", _output(command))
+        match = re.search(r"Available versions: (.*)", _output(command, seconds))
         found = match[1].split(", ") if match else []
     else:
         raise BadInputError(f"versions of {runtime} cannot be listed; known: ort-web, ort")
@@ -171,9 +181,9 @@ def _version(text: str) -> Version | None:
         return None
 
 
-def _output(command: Sequence[str]) -> str:
+def _output(command: Sequence[str], seconds: float) -> str:
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=LIST_SECONDS, check=True)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=True)
     except (OSError, subprocess.SubprocessError) as error:
         raise SetupError(f"{' '.join(command[-3:])} does not answer: {error}") from error
     return done.stdout

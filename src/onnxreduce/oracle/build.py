@@ -22,7 +22,8 @@ class Setup:
     """Where runtimes run. `ort_web`: a version, or the folder of a local build, in place of the oracle's own version.
 
     `browser`: a path or chrome, msedge, chromium. `adapter`: auto, hardware or software. `report` gets a line for
-    each thing that takes long, such as a download. `memory`: MiB that a native runtime's process may hold.
+    each thing that takes long, such as a download. `patience`: seconds after which a download is given up (None: as
+    long as slow links need). `memory`: MiB that a native runtime's process may hold.
 
     `connect`: a browser that runs already, at `ws://...` or `http://...`; `listen` (`PORT` or `HOST:PORT`) and
     `address` (`http://HOST:PORT`) say where our server waits for its page, and how the page calls it.
@@ -41,6 +42,7 @@ class Setup:
     address: str | None = None
     jobs: int = 1
     cluster: str | None = None
+    patience: float | None = None
 
 
 def refuse_idle(setup: Setup, oracle: str, runtimes: Collection[str]) -> None:
@@ -115,10 +117,11 @@ class _Makers:
         if target.runtime == "ort-web":
             runtime = self._ort_web(target)
         elif target.runtime == "ort":
-            from onnxreduce.runtimes.environments import python_for
+            from onnxreduce.runtimes.environments import INSTALL_SECONDS, python_for
             from onnxreduce.runtimes.python_ort import PythonOrt
 
-            runtime = PythonOrt(target, python_for(target, self.setup.report), self.setup.memory)
+            python = python_for(target, self.setup.report, self.setup.patience or INSTALL_SECONDS)
+            runtime = PythonOrt(target, python, self.setup.memory)
         elif target.runtime == "onnx-reference":
             from onnxreduce.runtimes.reference import Reference
 
@@ -130,12 +133,12 @@ class _Makers:
     def _ort_web(self, target: Target) -> Runtime:
         from onnxreduce.runtimes.browser.host import BrowserHost
         from onnxreduce.runtimes.browser.remote import Remote
-        from onnxreduce.runtimes.packages import ort_web_package
+        from onnxreduce.runtimes.packages import FETCH_SECONDS, ort_web_package
 
         wanted = self.setup.ort_web or target.version
         if wanted is None:
             raise BadInputError(f"target {target} names no version; write ort-web@VERSION/{target.provider or 'wasm'}")
-        package = ort_web_package(wanted, report=self.setup.report)
+        package = ort_web_package(wanted, report=self.setup.report, seconds=self.setup.patience or FETCH_SECONDS)
         if self._host is None:
             setup = self.setup
             remote = Remote(setup.connect, setup.listen or "", setup.address or "") if setup.connect else None

@@ -56,12 +56,14 @@ class Reference:
         values = {name: StoredTensor.from_array(array) for name, array in result.outputs.items()}
         return {**candidate.feeds, **values}
 
-    def sure(self, candidate: Candidate, values: Mapping[str, StoredTensor], tolerance: Tolerance) -> bool:
-        """Whether all values are numbers, the outputs finite, and optimization changes nothing."""
+    def finite(self, candidate: Candidate, values: Mapping[str, StoredTensor]) -> bool:
+        """Whether all values are numbers, and the outputs finite."""
         if any(_has_nan(tensor.array) for tensor in values.values()):
             return False
-        if any(not _is_finite(values[name].array) for name in candidate.outputs):
-            return False
+        return all(_is_finite(values[name].array) for name in candidate.outputs)
+
+    def stable(self, candidate: Candidate, values: Mapping[str, StoredTensor], tolerance: Tolerance) -> bool:
+        """Whether optimization changes nothing."""
         second = self._run(self._second, candidate)
         return second.status is Status.OK and _agree(candidate, values, second, tolerance)
 

@@ -80,7 +80,7 @@ class Shrinking:
         self._reference = self.reference or Reference()
         self._answers: dict[str, _Failing | None] = {}
         self._message: str | None = None
-        self._double = self._full_check = True
+        self._double = self._stable = self._full_check = True
         self.counts: dict[str, PassCount] = {}
         self.also_found: dict[str, tuple[Candidate, Verdict]] = {}
         self.current = PassCount("start")
@@ -95,8 +95,8 @@ class Shrinking:
     def start(self) -> bool:
         """Record the values of the first best; False when the reference cannot run it alone.
 
-        What does not hold for it is not asked of others: that onnx infers its shapes without complaint, and that double
-        precision bears it out.
+        What does not hold for it is not asked of others: that onnx infers its shapes without complaint, that double
+        precision bears it out, and that optimization changes nothing, as it does where the fault is in an optimizer.
         """
         bare = Draft(self.best).candidate()
         values = self._reference.record(bare)
@@ -105,6 +105,7 @@ class Shrinking:
         self.values = values
         self._full_check = _is_valid(Draft(self.best).candidate(values), full_check=True)
         self._double = self._reference.precise(bare, values, self.tolerance)
+        self._stable = self._reference.stable(bare, values, self.tolerance)
         return True
 
     def draft(self) -> Draft:
@@ -206,7 +207,9 @@ class Shrinking:
         candidate = draft.candidate(values)
         if not _is_valid(candidate, full_check=self._full_check):
             return None
-        if not self._reference.sure(candidate, values, self.tolerance):
+        if not self._reference.finite(candidate, values):
+            return None
+        if self._stable and not self._reference.stable(candidate, values, self.tolerance):
             return None
         if self._double and not self._reference.precise(candidate, values, self.tolerance):
             return None

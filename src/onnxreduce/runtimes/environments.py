@@ -81,11 +81,11 @@ class Plugin:
         return f"{self.package}=={self.version}" if self.version else self.package
 
 
-def python_for(target: Target, report: Report | None = None) -> str:
+def python_for(target: Target, report: Report | None = None, seconds: float = INSTALL_SECONDS) -> str:
     """The interpreter for a target of Python onnxruntime: this one, or that of the asked version's environment.
 
-    `report` is told in words what takes long. Raises BadInputError for what is no version, SetupError when it cannot
-    be had: the message says in one line what the client said.
+    `report` is told in words what takes long; an installation is given up after `seconds`. Raises BadInputError for
+    what is no version, SetupError when it cannot be had: the message says in one line what the client said.
     """
     plugin = Plugin.parse(target.options["library"]) if "library" in target.options else None
     if target.version is None:
@@ -96,10 +96,27 @@ def python_for(target: Target, report: Report | None = None) -> str:
     extra = plugin.requirement if plugin else None
     if _installed(package) == Version(target.version) and (plugin is None or _has(plugin)):
         return sys.executable
-    return str(environment(package, target.version, [extra] if extra else [], report=report))
+    return str(environment(package, target.version, [extra] if extra else [], report=report, seconds=seconds))
 
 
-def environment(package: str, version: str, extra: Sequence[str] = (), *, report: Report | None = None) -> Path:
+def environments(package: str = PACKAGE) -> list[str]:
+    """Versions of a package whose environments are there, without extras, oldest first."""
+    found = {}
+    for folder in (cache_root() / "python").glob(f"{package}-*-py*"):
+        version = re.fullmatch(rf"{package}-([\w.]+)-py[\d.]+", folder.name)
+        if version and _is_version(version[1]) and _complete(folder):
+            found[version[1]] = Version(version[1])
+    return sorted(found, key=lambda version: found[version])
+
+
+def environment(
+    package: str,
+    version: str,
+    extra: Sequence[str] = (),
+    *,
+    report: Report | None = None,
+    seconds: float = INSTALL_SECONDS,
+) -> Path:
     """The interpreter of the environment that holds a version of an onnxruntime package; made when it is not there."""
     numpy = "numpy<2" if Version(version) < _NEW_NUMPY else "numpy"
     requirements = [f"{package}=={version}", numpy, *extra]
@@ -120,7 +137,7 @@ def environment(package: str, version: str, extra: Sequence[str] = (), *, report
         for number, (interpreter, python) in enumerate(_interpreters()):
             made = scratch / str(number)
             try:
-                _install(interpreter, made, requirements)
+                _install(interpreter, made, requirements, seconds)
             except _NotFoundError as error:
                 tried.append(python)
                 said = said or str(error)  # what was said for our own Python
@@ -138,20 +155,20 @@ class _NotFoundError(Exception):
     """There is no such version, or none for this Python."""
 
 
-def _install(interpreter: str, folder: Path, requirements: Sequence[str]) -> None:
+def _install(interpreter: str, folder: Path, requirements: Sequence[str], seconds: float) -> None:
     uv = shutil.which("uv")
     make = [uv, "venv", "--quiet", "--python", interpreter] if uv else [interpreter, "-m", "venv"]
-    _client([*make, str(folder)], "making the environment")
+    _client([*make, str(folder)], "making the environment", seconds)
     python = str(_python_of(folder))
     if uv:
         command = [uv, "pip", "install", "--quiet", "--python", python, "--only-binary", ":all:"]
     else:
         command = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--retries", "2"]
         command += ["--no-input", "--no-compile", "--only-binary", ":all:"]
-    _client([*command, *requirements], f"installing {requirements[0]}")
+    _client([*command, *requirements], f"installing {requirements[0]}", seconds)
 
 
-def _client(command: Sequence[str], what: str) -> None:
+def _client(command: Sequence[str], what: str, seconds: float = INSTALL_SECONDS) -> None:
     """Run uv, venv or pip; raises an error that says in one line what it said."""
     name = "uv" if Path(command[0]).stem == "uv" else command[2]
     hidden = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "PIP_TARGET", "PIP_PREFIX", "PIP_USER")
@@ -164,11 +181,11 @@ def _client(command: Sequence[str], what: str) -> None:
             capture_output=True,
             text=True,
             errors="replace",
-            timeout=INSTALL_SECONDS,
+            timeout=seconds,
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise SetupError(f"{what}: {name} did not end within {INSTALL_SECONDS} s; is the index reachable?") from None
+        raise SetupError(f"{what}: {name} did not end within {seconds:g} s; is the index reachable?") from None
     except OSError as error:
         raise SetupError(f"{what}: {name} cannot be started: {error}") from error
     if done.returncode == 0:

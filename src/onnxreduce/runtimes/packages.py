@@ -57,12 +57,14 @@ def cached_versions() -> list[str]:
     return sorted(versions, key=_version_order)
 
 
-def ort_web_package(version_or_dir: str, *, report: Report | None = None) -> RuntimePackage:
+def ort_web_package(
+    version_or_dir: str, *, report: Report | None = None, seconds: float = FETCH_SECONDS
+) -> RuntimePackage:
     """A published version of onnxruntime-web (fetched with npm at the first use), or the local build in a folder.
 
     A folder may be the package's root, its `dist` or any folder that holds `ort*.mjs`; npm's tags, such as `latest`,
-    are versions too. `report` is told in words what takes long. Raises SetupError when neither can be had: the message
-    says what to do.
+    are versions too. `report` is told in words what takes long; fetching is given up after `seconds`. Raises SetupError
+    when neither can be had: the message says what to do.
     """
     folder = Path(version_or_dir).expanduser()
     plain_name = not {"/", os.sep} & set(version_or_dir)
@@ -73,14 +75,14 @@ def ort_web_package(version_or_dir: str, *, report: Report | None = None) -> Run
     version = version_or_dir if _looks_like_version(version_or_dir) else _tagged(version_or_dir)
     target = cache_root() / PACKAGE / version
     if not _complete(target):
-        _fetch(version, target, report or _silent)
+        _fetch(version, target, report or _silent, seconds)
     return RuntimePackage(version, target / "dist", f"npm {PACKAGE}@{version}")
 
 
-def published_versions() -> list[str]:
-    """Versions of onnxruntime-web that npm can fetch, oldest first; raises SetupError when npm cannot tell."""
+def published_versions(seconds: float = FETCH_SECONDS) -> list[str]:
+    """Versions of onnxruntime-web that npm can fetch, oldest first; raises SetupError when npm cannot tell in time."""
     try:
-        versions = json.loads(_npm("view", PACKAGE, "versions", "--json"))
+        versions = json.loads(_npm("view", PACKAGE, "versions", "--json", seconds=seconds))
     except ValueError as error:
         raise SetupError(f"npm gave no list of the versions of {PACKAGE}: {error}") from error
     return sorted(versions, key=_version_order)
@@ -147,7 +149,7 @@ def _local(folder: Path) -> RuntimePackage:
     return RuntimePackage("local", dist, str(folder))
 
 
-def _fetch(version: str, target: Path, report: Report) -> None:
+def _fetch(version: str, target: Path, report: Report, seconds: float) -> None:
     """Fetch a version into a folder of its own beside `target`, then move it there in one step."""
     if npm_command() is not None:
         report(f"fetching {PACKAGE} {version} with npm (about 30 MB, once)")
@@ -158,7 +160,7 @@ def _fetch(version: str, target: Path, report: Report) -> None:
         text = f"cannot write to the cache {target.parent}: {error.strerror}; set {CACHE_VARIABLE} to another folder"
         raise SetupError(text) from error
     try:
-        _npm("pack", f"{PACKAGE}@{version}", "--pack-destination", str(scratch))
+        _npm("pack", f"{PACKAGE}@{version}", "--pack-destination", str(scratch), seconds=seconds)
         archives = sorted(scratch.glob("*.tgz"))
         if not archives:
             raise SetupError(f"npm fetched nothing for {PACKAGE} {version}")
@@ -173,7 +175,7 @@ def _fetch(version: str, target: Path, report: Report) -> None:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _npm(*arguments: str) -> str:
+def _npm(*arguments: str, seconds: float = FETCH_SECONDS) -> str:
     """What npm prints; raises SetupError with npm's own explanation when it fails."""
     command = npm_command()
     what = next(word for word in arguments[1:] if word.startswith(PACKAGE)).replace("@", " ")
@@ -189,11 +191,11 @@ def _npm(*arguments: str) -> str:
             capture_output=True,
             text=True,
             errors="replace",
-            timeout=FETCH_SECONDS,
+            timeout=seconds,
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise SetupError(f"npm did not fetch {what} within {FETCH_SECONDS} s; is the registry reachable?") from None
+        raise SetupError(f"npm did not fetch {what} within {seconds:g} s; is the registry reachable?") from None
     except OSError as error:
         raise SetupError(f"npm could not be started: {error}") from error
     if done.returncode == 0:
