@@ -108,6 +108,8 @@ def test_every_class_of_failure_is_told_as_the_tool_tells_it(opened: Open, serve
     assert error in told
     for text in verdict.message.splitlines()[:1]:
         assert text in told
+    assert page.page.text_content("#measured-message") == verdict.message
+    assert page.page.is_visible("#measured-error") == bool(verdict.message)
     assert page.mistakes == []
 
 

@@ -35,6 +35,8 @@ function introduce() {
   const { version } = facts.suspect;
   if (/^\d/.test(version)) byId('install').textContent = `npm i onnxruntime-web@${version}`;
   byId('measured').textContent = facts.measured ? `As measured by onnxreduce: ${facts.measured.words}` : '';
+  byId('measured-message').textContent = facts.measured?.message ?? '';
+  byId('measured-error').hidden = !facts.measured?.message;
   showOutputs(data.outputs, null, facts.measured);
 }
 

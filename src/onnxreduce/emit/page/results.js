@@ -68,7 +68,7 @@ function figures(name, here, there) {
   const at = here?.expected && here.wrong ? flat(here) : -1;
   // of the measured run the first wrong element is the first of its samples: index, reference, suspect
   const value = (which, sample) => (one) =>
-    one === there ? (one.samples[0]?.[sample] ?? '–') : at < 0 ? '–' : shownElement(here[which][at], here.dtype);
+    one === there ? (one.samples[0]?.[sample].replace(/\.0$/, '') ?? '–') : at < 0 ? '–' : shownElement(here[which][at], here.dtype);
   const rows = [
     ['Verdict', (one) => one.kind ?? AGREES],
     ['Type', (one) => one.dtype],
