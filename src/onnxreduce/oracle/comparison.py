@@ -74,8 +74,9 @@ class Difference:
     """One output compared. `kind` is None where it agrees.
 
     `absolute`: largest absolute difference; `relative`: that over the tensor's scale; `wrong` of `total` elements
-    differ by more than the tolerance, the first at the index `first`. NaN where nothing could be measured. `samples`:
-    `SAMPLES` elements in a row from the first wrong one on, each as index, expected and actual value in text.
+    differ by more than the tolerance, the first at the index `first`. NaN where nothing could be measured. `share`:
+    the relative tolerance that it was judged by. `samples`: `SAMPLES` elements in a row from the first wrong one on,
+    each as index, expected and actual value in text.
 
     `cosine` and `ulp`: see `distance`. `nan`: elements of which one side alone is NaN, the first at `first_nan`.
     """
@@ -91,6 +92,7 @@ class Difference:
     not_finite: int = 0
     first: tuple[int, ...] = ()
     note: str = ""
+    share: float = 0.0
     samples: tuple[tuple[tuple[int, ...], str, str], ...] = ()
     cosine: float | None = None
     ulp: int | None = None
@@ -107,7 +109,8 @@ class Difference:
 
 def compare(output: str, expected: np.ndarray, actual: np.ndarray | None, tolerance: Tolerance) -> Difference:
     """Compare an output with its reference (any ONNX dtype, strings as dtype object)."""
-    agreeing = Difference(output, None, expected.dtype.name, expected.shape, total=expected.size)
+    share = tolerance.for_dtype(expected.dtype)
+    agreeing = Difference(output, None, expected.dtype.name, expected.shape, total=expected.size, share=share)
     if actual is None:
         return replace(agreeing, kind=Kind.WRONG_SHAPE, note="no such output", wrong=expected.size)
     if actual.dtype != expected.dtype:
