@@ -209,8 +209,8 @@ class Run:
             emit.write_neighbourhood(place, problem.index, problem.best)
             for name, (other, verdict) in (shrinking.also_found if shrinking else {}).items():
                 self._write_other(place, name, other, verdict, summary)
-            self._journal.close()
-            emit.write_report(place)
+            if self.folder:
+                emit.write_report(place, of_new_model=True)
         if not confirmed and status is Status.REDUCED:
             status = Status.UNCONFIRMED
             self.watcher.stage(f"NOT confirmed: {why}")

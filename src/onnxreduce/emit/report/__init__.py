@@ -18,11 +18,18 @@ WRITTEN = (ISSUE, ARCHIVE, REPORT, *WORDS)
 """All names that `write_report` may write."""
 
 
-def write_report(folder: Path) -> list[str]:
+EXPLAINED = ("explanation.json", "passing.onnx")
+"""What holds for one reduced model only."""
+
+
+def write_report(folder: Path, *, of_new_model: bool = False) -> list[str]:
     """Write the reports into a folder that a reduction has left, in place of earlier ones; the names of the files.
 
+    `of_new_model`: the explanation of a model that was there before is removed first.
     Raises BadInputError when `summary.json` or `reduced.onnx` cannot be read, OSError when nothing can be written.
     """
+    for name in EXPLAINED if of_new_model else ():
+        (folder / name).unlink(missing_ok=True)
     facts = read_facts(folder)
     upstream = upstream_tests(facts)
     for name in WORDS:
