@@ -21,9 +21,10 @@ from playwright.async_api import Playwright, async_playwright
 from onnxreduce.errors import BadInputError, SetupError
 from onnxreduce.runtimes.browser.adapter import adapter_name, is_software
 from onnxreduce.runtimes.browser.find import Browser, find_browser
+from onnxreduce.runtimes.browser.lost import TabDeadError, TabHungError
 from onnxreduce.runtimes.browser.remote import Remote
 from onnxreduce.runtimes.browser.server import LocalServer
-from onnxreduce.runtimes.browser.tab import CLOSE_SECONDS, Tab, TabDeadError, TabHungError, says_gone
+from onnxreduce.runtimes.browser.tab import CLOSE_SECONDS, Tab, says_gone
 
 if TYPE_CHECKING:
     from onnxreduce.runtimes.browser.ort_web import OrtWebRuntime

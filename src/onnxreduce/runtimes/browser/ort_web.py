@@ -16,8 +16,9 @@ from onnxreduce.runtimes.base import REPEAT_SECONDS, RunRequest, RunResult, Stat
 from onnxreduce.runtimes.browser.adapter import adapter_name, is_software
 from onnxreduce.runtimes.browser.frames import Frame, FrameConfig
 from onnxreduce.runtimes.browser.host import ADAPTER_MODES, BrowserHost
+from onnxreduce.runtimes.browser.lost import TabDeadError, TabHungError
 from onnxreduce.runtimes.browser.result import message_of, outputs_of, status_of, unpack, web_type
-from onnxreduce.runtimes.browser.tab import Tab, TabDeadError, TabHungError
+from onnxreduce.runtimes.browser.tab import Tab
 from onnxreduce.runtimes.memory import says_no_memory
 from onnxreduce.runtimes.packages import RuntimePackage
 from onnxreduce.runtimes.target import Target
@@ -129,6 +130,8 @@ class OrtWebRuntime:
             frame.spoilt = status is not Status.OK or bool(header["late"]) or "dirty" in header
             if status is Status.LOST_DEVICE:
                 await self._host.retire(tab)
+            else:
+                tab.frames.prepare(self._config(tab))
         # `late` are device errors that came after the run before was reported; a trap is a broken instance.
         broken = header.get("trap") or status is Status.OUT_OF_MEMORY  # memory that has grown never shrinks
         if not last and (header["late"] or (used and broken)):
@@ -172,19 +175,20 @@ class OrtWebRuntime:
                 raise TabDeadError(error.message) from error
 
     async def _frame(self, tab: Tab, *, fresh: bool) -> Frame:
-        config = FrameConfig(
+        try:
+            frame, seconds = await tab.frames.get(self._config(tab), fresh=fresh)
+        except (TabHungError, TabDeadError) as error:
+            raise SetupError(f"{self._bundle} does not start: {error}") from error
+        self.seconds_start += seconds
+        return frame
+
+    def _config(self, tab: Tab) -> FrameConfig:
+        return FrameConfig(
             self._owner,
             f"{tab.server.add_runtime(self._package)}/{self._bundle}",
             {"name": self._provider, **self._provider_options},
             self._threads,
         )
-        try:
-            frame, made = await tab.frames.get(config, fresh=fresh)
-        except (TabHungError, TabDeadError) as error:
-            raise SetupError(f"{self._bundle} does not start: {error}") from error
-        if made:
-            self.seconds_start += frame.seconds
-        return frame
 
     async def _describe(self) -> Mapping[str, str]:
         webgpu = self._provider == "webgpu"

@@ -16,6 +16,7 @@ from playwright.async_api import Error as PlaywrightError
 from onnxreduce.errors import SetupError
 from onnxreduce.runtimes.browser.find import Browser, launch_flags, sandbox_possible
 from onnxreduce.runtimes.browser.frames import Frames
+from onnxreduce.runtimes.browser.lost import TabDeadError, TabHungError
 from onnxreduce.runtimes.browser.process import ProcessTree
 from onnxreduce.runtimes.browser.remote import Remote
 from onnxreduce.runtimes.browser.server import LocalServer
@@ -24,14 +25,6 @@ LAUNCH_SECONDS = 60.0  # a cold start from a slow disk; 0.1-0.6 s is usual
 FRAMES_PER_TAB = 200  # what a frame leaves behind in the page goes only with the page
 CLOSE_SECONDS = 5.0
 PROFILE_SECONDS = 2.0  # Playwright needs some 10 ms after the browser is gone
-
-
-class TabDeadError(Exception):
-    """The page, its renderer or the browser went away."""
-
-
-class TabHungError(Exception):
-    """The page gave no answer in time."""
 
 
 class Tab:
