@@ -89,11 +89,9 @@ class Progress:
                 dynamic_ncols=True,
                 disable=None,  # where nobody watches, a bar is noise
             )
-        self._bar.n = problem.size - len(problem.best)
+        self._bar.n = problem.size - len(problem.reached)
         elapsed = time.monotonic() - self._begun
-        text = (
-            f"{len(problem.best)} of {problem.size} nodes left, {problem.journal.calls} oracle calls, {elapsed:.0f} s"
-        )
+        text = f"{len(problem.reached)} of {problem.size} nodes left, {problem.journal.calls} oracle calls, {elapsed:.0f} s"
         self._bar.set_description_str(text, refresh=True)
 
 

@@ -117,6 +117,10 @@ class Planted:
         """Nodes run, in full models."""
         return self.work / self.size
 
+    @property
+    def dear(self) -> bool:
+        return False
+
     def interesting(self, nodes: Collection[int]) -> bool:
         kept = frozenset(nodes)
         assert kept, "an empty candidate was asked for"

@@ -211,7 +211,7 @@ def test_watchers_are_told(spec: OracleSpec) -> None:
     left: list[int] = []
     proto, _ = faults.hosted(2, 2)
     feeds = {"x": faults.normalisation()[1]["x"]}
-    watcher = Watcher(stages.append, lambda problem: left.append(len(problem.best)))
+    watcher = Watcher(stages.append, lambda problem: left.append(len(problem.reached)))
     onnxreduce.reduce(proto, spec, feeds, shrinks=DELETION, watcher=watcher)
     text = "\n".join(stages)
     assert "stream: float [1,12,16] generated as" in text

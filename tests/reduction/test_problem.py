@@ -19,7 +19,7 @@ from onnxreduce.oracle.signature import Kind, Signature
 from onnxreduce.oracle.verdict import Golden, Outcome, Verdict
 from onnxreduce.reduction.evidence import Evidence
 from onnxreduce.reduction.journal import Journal
-from onnxreduce.reduction.problem import MORE_TRIALS, TRIALS, Budget, Problem, StoppedError
+from onnxreduce.reduction.problem import MORE_TRIALS, TRIALS, Budget, Problem, RetractedError, StoppedError
 from onnxreduce.reduction.search import reduce_nodes
 from onnxreduce.runtimes.recording import Recording, record
 
@@ -122,7 +122,46 @@ def test_a_reliable_fault_costs_three_runs_once(graph: Graph) -> None:
     assert (one.reliability, one.repeats) == ((TRIALS, TRIALS), 1)
     assert one.journal.calls == 1 + TRIALS
     one.interesting((4, *range(6, 21)))
-    assert one.journal.calls == 1 + TRIALS + 2
+    assert one.journal.calls == 1 + TRIALS + 1, "a warm run; its confirmation waits"
+
+
+def test_candidates_wait_for_one_confirmation(graph: Graph) -> None:
+    coin = Coin(NEEDED)
+    one = problem(graph, coin)
+    one.interesting(range(3, 22))
+    before, best = len(coin.asked), one.best
+    for first in (4,):
+        assert one.interesting(range(first, 22))
+    assert one.interesting(range(4, 21))
+    assert (one.best, one.reached) == (best, tuple(range(4, 21))), "what is not confirmed is not the best yet"
+    assert [fresh for _, fresh in coin.asked[before:]] == [False, False]
+    one.settle()
+    assert [fresh for _, fresh in coin.asked[before:]] == [False, False, True]
+    assert one.best == one.reached == tuple(range(4, 21))
+
+
+def test_what_a_fresh_instance_does_not_bear_out_is_asked_again(graph: Graph) -> None:
+    class Deceiving(Coin):
+        """A warm instance in which, from some call on, less seems to suffice."""
+
+        def judge(self, candidate: Candidate, *, fresh: bool = False, alone: bool = False) -> Verdict:
+            verdict = super().judge(candidate, fresh=fresh, alone=alone)
+            if not fresh and len(self.asked) > 8 and max(self.needed) in candidate.nodes:
+                return Verdict(Outcome.FAILS, self.signature)
+            return verdict
+
+    one = problem(graph, Deceiving(NEEDED))
+    evidence, rounds = Evidence(suspects=list(range(4, 21))), 0
+    while True:
+        rounds += 1
+        try:
+            reduce_nodes(one, evidence)
+            one.settle()
+            break
+        except RetractedError:
+            continue
+    assert rounds == 2
+    assert set(one.best) == NEEDED
 
 
 @pytest.mark.parametrize("p", [0.8, 0.5, 0.3])

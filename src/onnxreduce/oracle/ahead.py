@@ -64,8 +64,10 @@ class AheadOracle:
         self._golden = golden
         self.tolerance = self.tolerance.with_noise(golden.noise)
 
-    def foresee(self, candidates: Iterable[tuple[Candidate, bool]], signature: Signature) -> None:
+    def foresee(self, candidates: Iterable[tuple[Candidate, bool]], signature: Signature | None) -> None:
         """These may be asked next, likeliest first, each with whether it will be asked of a fresh instance at once.
+
+        Those that fail with the signature, if one is given, will be asked again of a fresh one.
 
         What was foreseen before and has not begun is dropped: it is less likely now.
         """

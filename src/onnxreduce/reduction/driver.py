@@ -25,9 +25,9 @@ from onnxreduce.reduction.evidence import evidence
 from onnxreduce.reduction.journal import Journal
 from onnxreduce.reduction.page import repro_page
 from onnxreduce.reduction.passes.table import PASSES
-from onnxreduce.reduction.problem import Budget, Problem, StoppedError
+from onnxreduce.reduction.problem import Budget, Problem, RetractedError, StoppedError
 from onnxreduce.reduction.result import DoesNotFailError, Reduction, Status
-from onnxreduce.reduction.search import reduce_nodes
+from onnxreduce.reduction.search import Evidence, reduce_nodes
 from onnxreduce.reduction.shrink import Pass, Shrinking, shrink
 from onnxreduce.runtimes.python_ort import PythonOrt
 from onnxreduce.runtimes.recording import RECORDER, Recording, record
@@ -133,7 +133,7 @@ class Run:
         shrinking: Shrinking | None = None
         deletion: dict[str, Any] = {}
         try:
-            reduce_nodes(problem, evidence(index, verdict))
+            self._delete(problem, evidence(index, verdict))
             deletion = self._costs(problem, recorded)
             shrinking = self._shrinking(problem)
             if shrinking is not None:
@@ -154,6 +154,16 @@ class Run:
         if mistake is not None:
             raise mistake
         return reduction
+
+    def _delete(self, problem: Problem, evidence: Evidence) -> None:
+        """Search until a fresh instance bears the result out; what was answered before costs nothing again."""
+        while True:
+            try:
+                reduce_nodes(problem, evidence)
+                problem.settle()
+                return
+            except RetractedError:
+                self.watcher.stage("a fresh runtime does not bear the last steps out: going back")
 
     def _shrinking(self, problem: Problem) -> Shrinking | None:
         count = len(problem.best)

@@ -23,6 +23,8 @@ LARGEST_WINDOW_SHARE = 4
 """Windows grow to a quarter of the model; past that the sweep is cheaper."""
 BEFORE_EXPOSING = 2
 """Windows that are tried before all values of the full model are exposed: for a plain kernel fault that ends it."""
+BEFORE_DEAR = 8
+"""The same where that one question costs far more than all these windows."""
 
 
 def look(problem: NodeProblem, evidence: Evidence) -> Nodes | None:
@@ -32,7 +34,7 @@ def look(problem: NodeProblem, evidence: Evidence) -> Nodes | None:
     if found or not evidence.suspects:
         return found
     windows = _windows(problem.size, evidence.suspects)
-    found = _first(problem, islice(windows, BEFORE_EXPOSING))
+    found = _first(problem, islice(windows, BEFORE_DEAR if problem.dear else BEFORE_EXPOSING))
     if found:
         return found
     wrong = problem.wrong_nodes(range(problem.size))

@@ -14,6 +14,10 @@ class NodeProblem(Protocol):
 
     size: int
 
+    @property
+    def dear(self) -> bool:
+        """Whether a question about all nodes costs far more than many about a few."""
+
     def interesting(self, nodes: Collection[int]) -> bool:
         """Whether these nodes alone still show the fault. Answers are remembered; asking twice costs once."""
 

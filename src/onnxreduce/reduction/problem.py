@@ -29,8 +29,19 @@ CHECK_EVERY = 50
 """Oracle calls from one run of the best so far, whose verdict is known, to the next."""
 
 
+MOST_WAITING = 8
+"""Candidates in a row that wait for their confirmation: a fresh instance compiles all its kernels again, which takes
+ten times what a run in a warm one does."""
+DEAR_TO_EXPOSE = 5.0
+"""Seconds of a full model from which on many windows are tried before all its values are exposed."""
+
+
 class StoppedError(Exception):
     """The budget is used up; the best so far stands."""
+
+
+class RetractedError(Exception):
+    """A fresh instance does not bear out what the search went on from: it begins again, all other answers known."""
 
 
 @dataclass(frozen=True)
@@ -44,9 +55,11 @@ class Budget:
 class Problem:
     """Deletion of nodes from one model under one oracle, as a `NodeProblem` for the search.
 
-    A candidate is interesting when it fails with the signature of the original, first in a warm instance of the
-    runtime and then, with the reference run again, in a fresh one. Where the fault is unreliable, each of the two takes
-    `repeats` runs, and ends with the first that fails.
+    A candidate is interesting when it fails with the signature of the original in a warm instance of the runtime. It is
+    accepted as the best so far when it does so, with the reference run again, in a fresh one. The search may go on from
+    some that wait for that; `settle` has the last of them confirmed, and where one is not, they are all asked again and
+    none waits any more. Where the fault is unreliable, each of the two takes `repeats` runs, and ends with the first
+    that fails.
 
     `contamination_checks`: runs of the best so far in a warm instance that has run others; `contaminated`: how many of
     them did not fail while a fresh instance did.
@@ -80,6 +93,8 @@ class Problem:
         self._answers: dict[tuple[int, ...], bool] = {self.best: True}
         self._wrong: dict[tuple[int, ...], list[int]] = {self.best: self._producers_of(golden.verdict)}
         self._if_interesting: Iterable[Nodes] = ()
+        self._waiting: list[Nodes] = []
+        self._waits_no_more = False
         self._doubts = 0
         self._checked_at = 0
         self._unchecked: list[tuple[int, ...]] = []
@@ -99,10 +114,8 @@ class Problem:
         self._answers[key] = verdict is not None
         if verdict is not None:
             self._wrong[key] = self._producers_of(verdict)
-            if len(key) < len(self.best):
-                self.best = key
-                if candidate:
-                    self.journal.step("deletion", candidate)
+            if candidate and not self._waiting:
+                self._accept(candidate)
             if candidate and self.reliability[1] == 0 and not self._is_dear(candidate):
                 self._learn_reliability(candidate)
         else:
@@ -112,11 +125,28 @@ class Problem:
             self._progress(self)
         return verdict is not None
 
+    @property
+    def reached(self) -> Nodes:
+        """Where the search is: the best so far, or what waits for its confirmation."""
+        return self._waiting[-1] if self._waiting else self.best
+
+    def settle(self) -> None:
+        """Have the last candidate that waits confirmed. Raises RetractedError when it is not."""
+        if self._waiting:
+            candidate = self.candidate(self._waiting[-1])
+            if self._confirm(candidate) is not None:
+                self._accept(candidate)
+
+    @property
+    def dear(self) -> bool:
+        """See `NodeProblem`."""
+        return self._seconds_per_node * self.size > DEAR_TO_EXPOSE
+
     def foresee(self, sets: Iterable[Nodes], if_interesting: Iterable[Nodes] = ()) -> None:
         """See `NodeProblem`: an oracle with several workers judges them ahead."""
         foresee = getattr(self._oracle, "foresee", None)
         if foresee is not None:
-            foresee(self._unanswered(sets), self.signature)
+            foresee(self._unanswered(sets), None if self._may_wait() else self.signature)
             self._if_interesting = if_interesting
 
     def _unanswered(self, sets: Iterable[Nodes]) -> Iterator[tuple[Candidate, bool]]:
@@ -182,9 +212,40 @@ class Problem:
             return None
         if self._is_dear(candidate):
             return self._shows("candidate", candidate, fresh=True)
-        if self._shows("candidate", candidate, alone=True) is None:
+        verdict = self._shows("candidate", candidate, alone=True)
+        if verdict is None:
             return None
+        if self._may_wait():
+            self._waiting.append(candidate.nodes)
+            return verdict
         self.foresee(self._if_interesting)
+        return self._confirm(candidate)
+
+    def _may_wait(self) -> bool:
+        """Whether the next interesting candidate may wait: not the first small one, whose reliability is learnt."""
+        reliable = self.reliability[1] > 0 and not self.trials.unreliable
+        return reliable and not self._waits_no_more and len(self._waiting) < MOST_WAITING
+
+    def _accept(self, candidate: Candidate) -> None:
+        self._waiting.clear()
+        if len(candidate.nodes) < len(self.best):
+            self.best = candidate.nodes
+            self.journal.step("deletion", candidate)
+
+    def _confirm(self, candidate: Candidate) -> Verdict | None:
+        """The verdict of a fresh instance. Raises RetractedError when it is another and candidates wait on it."""
+        verdict = self._in_fresh(candidate)
+        if verdict is None and self._waiting:
+            self.journal.note("a fresh instance does not fail: what the search went on from is asked again")
+            for key in self._waiting:
+                self._answers.pop(key, None)
+            self._waiting.clear()
+            self._waits_no_more = True
+            raise RetractedError
+        self._waiting.clear()
+        return verdict
+
+    def _in_fresh(self, candidate: Candidate) -> Verdict | None:
         before = self.journal.calls
         verdict = self._shows("confirm", candidate, fresh=True)
         if self.reliability[1] == 0:

@@ -44,6 +44,7 @@ class Watched:
 
     def __init__(self, problem: NodeProblem) -> None:
         self.size = problem.size
+        self.dear = problem.dear
         self.foresee = problem.foresee
         self.wrong_nodes = problem.wrong_nodes
         self.wrong_ends = problem.wrong_ends
