@@ -91,7 +91,8 @@ class Progress:
             )
         self._bar.n = problem.size - len(problem.reached)
         elapsed = time.monotonic() - self._begun
-        text = f"{len(problem.reached)} of {problem.size} nodes left, {problem.journal.calls} oracle calls, {elapsed:.0f} s"
+        left = f"{len(problem.reached)} of {problem.size} nodes left"
+        text = f"{left}, {problem.journal.calls} oracle calls, {elapsed:.0f} s"
         self._bar.set_description_str(text, refresh=True)
 
 
