@@ -32,6 +32,7 @@ from onnxreduce.oracle.verdict import Outcome
 from onnxreduce.reduction.problem import Budget
 from onnxreduce.reduction.shrink import KINDS_KEPT
 from onnxreduce.spread import spread
+from onnxreduce.words import printable
 
 REDUCE = "reduce"
 INTERRUPTED = 130
@@ -264,7 +265,7 @@ def main() -> None:
 
 
 def _fail(text: str, code: int) -> NoReturn:
-    print(f"onnxreduce: {terminal.printable(' '.join(text.split()))}", file=sys.stderr)
+    print(f"onnxreduce: {printable(' '.join(text.split()))}", file=sys.stderr)
     sys.exit(code)
 
 

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 from tqdm import tqdm
 
-from onnxreduce.oracle.comparison import Difference
-from onnxreduce.oracle.signature import Kind
+from onnxreduce.difference_table import MOST_ROWS, differences_table
 from onnxreduce.oracle.spec import OracleSpec
 from onnxreduce.oracle.verdict import Outcome
 from onnxreduce.reduction.driver import Watcher
 from onnxreduce.reduction.problem import Problem
 from onnxreduce.reduction.result import Reduction, Status
-from onnxreduce.reduction.shrink import Pass, Shrinking
+from onnxreduce.reduction.rounds import Pass
+from onnxreduce.reduction.shrink import Shrinking
+from onnxreduce.words import printable, safe
 
 if TYPE_CHECKING:
     from onnxreduce.api import Check
@@ -27,14 +27,7 @@ if TYPE_CHECKING:
     from onnxreduce.explain.localize import Localization
     from onnxreduce.runtimes.doctor import Finding
 
-MOST_ROWS = 40
-WIDE = 100
-"""Columns from which on there is room for more measures of a difference."""
-_MORE: Mapping[str, Callable[[Difference], str]] = {
-    "cosine": lambda one: "" if one.cosine is None else f"{one.cosine:.6f}",
-    "ULP": lambda one: "" if one.ulp is None else str(one.ulp) if one.ulp < 1e6 else f"{one.ulp:.1e}",
-    "NaN": lambda one: f"{one.nan} from {_place(one.first_nan)}" if one.nan else "",
-}
+MOST_BLAMED = 5
 NARROW = 12
 """Columns that are left for what matters on the narrowest terminals."""
 _ENDINGS = {
@@ -126,7 +119,7 @@ def show_reduction(console: Console, reduction: Reduction) -> None:
     }
     for key, value in rows.items():
         if value:
-            table.add_row(key, _safe(value))
+            table.add_row(key, safe(value))
     console.print(table)
 
 
@@ -135,13 +128,13 @@ def show_check(console: Console, check: Check) -> None:
     verdict = check.golden.verdict
     for side, facts in check.targets.items():
         words = [facts.get(key) for key in ("runtime", "version", "provider", "bundle", "browser_version", "adapter")]
-        console.print(f"{side}: {_safe(' '.join(word for word in words if word))}", highlight=False)
+        console.print(f"{side}: {safe(' '.join(word for word in words if word))}", highlight=False)
     if verdict.differences:
-        console.print(_differences(verdict.differences, width=console.width))
+        console.print(differences_table(verdict.differences, width=console.width))
     if verdict.outcome is Outcome.FAILS:
-        console.print(f"[bold red]fails[/]: {_safe(str(verdict.signature))}", highlight=False)
+        console.print(f"[bold red]fails[/]: {safe(str(verdict.signature))}", highlight=False)
         if verdict.message:
-            console.print(_safe(verdict.message[:2000]), style="dim", highlight=False)
+            console.print(safe(verdict.message[:2000]), style="dim", highlight=False)
     elif verdict.outcome is Outcome.PASSES:
         console.print(f"[bold green]agrees[/]: {len(verdict.differences)} outputs", highlight=False)
 
@@ -153,7 +146,7 @@ def show_localization(console: Console, found: Localization) -> None:
         return
     wrong = found.golden.wrong_outputs
     console.print(
-        f"[bold red]fails[/]: {_safe(str(found.golden.signature))}, {len(wrong)} outputs wrong", highlight=False
+        f"[bold red]fails[/]: {safe(str(found.golden.signature))}, {len(wrong)} outputs wrong", highlight=False
     )
     if found.suspects:
         first, last = min(found.suspects), max(found.suspects)
@@ -163,18 +156,22 @@ def show_localization(console: Console, found: Localization) -> None:
         f"{len(found.wrong)} of {found.compared} values differ when exposed, in {found.runs} runs", highlight=False
     )
     for text in found.broken:
-        console.print(f"[yellow]a run with exposed values breaks[/]: {_safe(text)}", highlight=False)
+        console.print(f"[yellow]a run with exposed values breaks[/]: {safe(text)}", highlight=False)
     if found.healed:
         text = (
             f"exposing values heals: {len(found.healed)} of {len(wrong)} wrong outputs became right in every such run"
         )
         console.print(f"[yellow]{text}[/]; a value that looks right then says nothing", highlight=False)
     if found.wrong:
-        console.print(_differences([value.difference for value in found.wrong], width=console.width, ordered=True))
+        console.print(differences_table([value.difference for value in found.wrong], width=console.width, ordered=True))
         begin = found.wrong[0]
-        console.print(f"begins at node {begin.node}: {_safe(begin.operator)} {_safe(begin.name)}", highlight=False)
+        console.print(f"begins at node {begin.node}: {safe(begin.operator)} {safe(begin.name)}", highlight=False)
+    if found.blamed:
+        rest = f" and {len(found.blamed) - MOST_BLAMED} more" if len(found.blamed) > MOST_BLAMED else ""
+        text = ", ".join(found.blamed[:MOST_BLAMED]) + rest
+        console.print(f"[yellow]the error itself names[/] {safe(text)}", highlight=False)
     if found.moved is not None:
-        console.print(f"healed by moving to the CPU: {_safe(', '.join(found.moved))}", highlight=False)
+        console.print(f"healed by moving to the CPU: {safe(', '.join(found.moved))}", highlight=False)
 
 
 def show_bisection(console: Console, found: VersionBisection) -> None:
@@ -183,7 +180,7 @@ def show_bisection(console: Console, found: VersionBisection) -> None:
     for name in ("version", "outcome", "note"):
         table.add_column(name, overflow="fold")
     for step in found.steps:
-        table.add_row(_safe(step.version), step.outcome.value, _safe(step.note))
+        table.add_row(safe(step.version), step.outcome.value, safe(step.note))
     console.print(table)
     if found.changed is None:
         console.print("the outcome does not change in this range")
@@ -199,11 +196,11 @@ def show_findings(console: Console, findings: Sequence[Finding]) -> None:
     table.add_column(style="bold", overflow="fold")
     table.add_column(overflow="fold", min_width=NARROW)
     for finding in findings:
-        text = _safe(finding.value)
+        text = safe(finding.value)
         if finding.advice and not finding.ok:
-            text += f"\n[yellow]{_safe(finding.advice)}[/]"
+            text += f"\n[yellow]{safe(finding.advice)}[/]"
         bad = "[red]missing[/]" if finding.needed else "[yellow]note[/]"
-        table.add_row("[green]ok[/]" if finding.ok else bad, _safe(finding.name), text)
+        table.add_row("[green]ok[/]" if finding.ok else bad, safe(finding.name), text)
     console.print(table)
 
 
@@ -224,52 +221,8 @@ def _show_list(console: Console, rows: Sequence[tuple[str, str]]) -> None:
     table.add_column(style="bold", overflow="fold")
     table.add_column(min_width=NARROW)
     for name, text in rows:
-        table.add_row(_safe(name), _safe(text))
+        table.add_row(safe(name), safe(text))
     console.print(table)
-
-
-def printable(text: str) -> str:
-    """Text from outside with control characters made visible, so that it cannot steer the terminal."""
-    return "".join(char if char.isprintable() or char == "\n" else _visible(char) for char in text)
-
-
-def _visible(char: str) -> str:
-    return f"\\x{ord(char):02x}" if ord(char) < 0x100 else f"\\u{ord(char):04x}"
-
-
-def _safe(text: str) -> str:
-    return escape(printable(text))
-
-
-def _differences(differences: Sequence[Difference], *, width: int, ordered: bool = False) -> Table:
-    table = Table()
-    more = _MORE if width >= WIDE else {}
-    table.add_column("value" if ordered else "output", overflow="fold", min_width=6)
-    table.add_column("type", overflow="fold")
-    for name in ("max diff", "of scale", *more, "wrong", "first"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("verdict", overflow="fold")
-    shown = list(differences) if ordered else sorted(differences, key=lambda difference: difference.kind is None)
-    shown = shown[:MOST_ROWS]
-    for one in shown:
-        measured = one.kind not in (Kind.WRONG_SHAPE, Kind.WRONG_DTYPE)
-        table.add_row(
-            _safe(one.output),
-            _safe(f"{one.dtype} {list(one.shape)}"),
-            f"{one.absolute:.2g}" if measured else "",
-            f"{one.relative:.1e}" if measured else "",
-            *(show(one) if measured else "" for show in more.values()),
-            f"{one.wrong}/{one.total}" if one.kind and measured else "",
-            _place(one.first) if one.first else "",
-            f"[red]{_safe(one.kind.value)}[/] {_safe(one.note)}" if one.kind else "[green]agrees[/]",
-        )
-    if len(differences) > len(shown):
-        table.caption = f"{len(differences) - len(shown)} more outputs"
-    return table
-
-
-def _place(index: Sequence[int]) -> str:
-    return _safe(str(list(index)).replace(" ", ""))
 
 
 def _fault(summary: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import children
@@ -10,9 +11,12 @@ import numpy as np
 import pytest
 from explain_cases import Make, conv, subject
 from onnx import helper
+from rich.console import Console
 
+from onnxreduce import terminal
 from onnxreduce.errors import BadInputError
 from onnxreduce.explain.localize import localize
+from onnxreduce.oracle.signature import Kind
 from onnxreduce.oracle.verdict import Outcome
 
 JSEP = "ort-web@1.27.0/webgpu"
@@ -113,6 +117,26 @@ def test_a_wrong_kernel_is_found_and_heals_on_the_cpu(make: Make) -> None:
     assert found.compared == 3
     assert (list(found.healed), list(found.still_wrong)) == ([], ["y"])
     assert found.moved == ["six"]
+
+
+@pytest.mark.browser
+def test_a_refused_shader_is_told_from_the_values_around_it(make: Make) -> None:
+    """A Concat of nine inputs binds too many buffers, and everything in its batch is zero, what comes before it too."""
+    names = [f"x{at}" for at in range(8)]
+    nodes = [
+        faults.node("Relu", ["x"], ["r"], name="before"),
+        faults.node("Concat", ["r", *names], ["c"], axis=1, name="nine"),
+        faults.node("Neg", ["c"], ["y"], name="after"),
+    ]
+    feeds = {name: np.full((1, 4), 2, np.float32) for name in ("x", *names)}
+    case = faults.model(nodes, [faults.floats(name, (1, 4)) for name in feeds], [faults.floats("y", (1, 36))]), feeds
+    found = localize(subject(case), make(JSEP, WASM))
+    assert found.golden.signature is not None and found.golden.signature.kind is Kind.SHADER_ERROR
+    assert list(found.blamed) == ["node 'nine' (Concat)"]
+    assert [value.name for value in found.wrong][:1] == ["before"]
+    said = io.StringIO()
+    terminal.show_localization(Console(file=said, width=200), found)
+    assert "the error itself names node 'nine' (Concat)" in said.getvalue()
 
 
 @pytest.mark.browser

@@ -15,6 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from onnxreduce.errors import BadInputError
 from onnxreduce.graph.inputs import PreparedInputs, named_inputs, parse_assignments, parse_dims, prepare_inputs
+from onnxreduce.graph.prepare import InputOptions
 from onnxreduce.graph.tensors import StoredTensor
 
 ELEMENT_TYPES = [number for number in TensorProto.DataType.values() if number != TensorProto.UNDEFINED]
@@ -76,6 +77,11 @@ def test_other_inputs_do_not_change_the_values(names: list[str]) -> None:
     together = prepare(model_of(*(info(name, FLOAT, [5]) for name in names))).feeds
     assert {name: tensor.blob.digest for name, tensor in together.items()} == alone
     assert len(set(alone.values())) == len(names)
+
+
+def test_a_negative_seed_is_refused() -> None:
+    with pytest.raises(BadInputError, match="seed -1"):
+        InputOptions(seed=-1)
 
 
 def test_another_seed_gives_other_values() -> None:

@@ -14,6 +14,7 @@ from rich.console import Console
 
 from onnxreduce import terminal
 from onnxreduce.api import Check
+from onnxreduce.difference_table import WIDE
 from onnxreduce.oracle.comparison import Tolerance, compare
 from onnxreduce.oracle.distance import cosine, ulps
 from onnxreduce.oracle.verdict import Golden, Outcome, Verdict
@@ -101,7 +102,7 @@ def test_they_are_shown_where_there_is_room(columns: int) -> None:
     table = said.getvalue().splitlines()
     assert all(len(line) <= columns for line in table)
     for text in ("cosine", "ULP", "1.000000", "8389", "1 from [2]"):
-        assert (text in said.getvalue()) is (columns >= terminal.WIDE), text
+        assert (text in said.getvalue()) is (columns >= WIDE), text
 
 
 def test_a_real_fault_is_measured() -> None:

@@ -25,7 +25,8 @@ from onnxreduce.oracle.verdict import Golden, Outcome, Verdict
 from onnxreduce.reduction.journal import Journal
 from onnxreduce.reduction.passes.table import PASSES
 from onnxreduce.reduction.reference import Reference
-from onnxreduce.reduction.shrink import Pass, Shrinking, shrink
+from onnxreduce.reduction.rounds import Pass, shrink
+from onnxreduce.reduction.shrink import Shrinking
 from onnxreduce.runtimes.base import Status, request
 
 Fault = Callable[[Candidate], "bool | Kind"]
@@ -148,9 +149,9 @@ def shown(found: Shrinking | Candidate) -> list[str]:
 
 
 def calls(problem: Shrinking) -> int:
-    """Oracle calls, confirmations counted."""
+    """Oracle calls, confirmations counted, checks of the instance not."""
     assert isinstance(problem.oracle, PlantedOracle)
-    return problem.oracle.calls
+    return problem.oracle.calls - problem.contamination_checks
 
 
 def feeds_of(problem: Shrinking) -> dict[str, Any]:

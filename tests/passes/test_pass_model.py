@@ -9,7 +9,7 @@ from planted_faults import calls, graph, holds, named, operators, shown, shrink_
 from onnxreduce.graph.candidate import Candidate
 from onnxreduce.graph.order import weights
 from onnxreduce.oracle.signature import Kind, Signature
-from onnxreduce.reduction.shrink import shrink
+from onnxreduce.reduction.rounds import shrink
 
 CONV = "(float[1, 1, 5, 5] x) => (float[1, 1, 3, 3] y) { y = Conv<dilations=[1, 1], group=1, pads=[0, 0, 0, 0]>(x, w) }"
 W = np.ones((1, 1, 3, 3), np.float32)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from onnxreduce.explain.heal import fewest_that_heal
 from onnxreduce.graph.candidate import cut, whole
@@ -15,10 +16,11 @@ from onnxreduce.graph.index import GraphIndex
 from onnxreduce.graph.model import normalise
 from onnxreduce.graph.prepare import Subject
 from onnxreduce.graph.tensors import StoredTensor
+from onnxreduce.graph.validity import node_text
 from onnxreduce.oracle.build import BuiltOracle
 from onnxreduce.oracle.comparison import Difference
 from onnxreduce.oracle.verdict import Outcome, Verdict
-from onnxreduce.reduction.evidence import suspects
+from onnxreduce.reduction.evidence import evidence
 from onnxreduce.runtimes.recording import Recording, record
 
 CHUNK_BYTES = 256 << 20
@@ -44,7 +46,9 @@ class Localization:
     that were wrong and became right while values were exposed. `broken`: why runs with exposed values gave no values to
     compare, if any did. `suspects`: positions of nodes that every wrong output
     depends on and no right one. `moved`: names of the fewest nodes found whose move to the CPU heals the model
-    (native WebGPU provider only), or None when that was not asked or does not heal.
+    (native WebGPU provider only), or None when that was not asked or does not heal. `blamed`: the nodes that the
+    error's message names, by name or by operator, in words: where a device refuses one shader, values around it are
+    wrong too, and the first of them is not where it begins.
     """
 
     golden: Verdict
@@ -56,6 +60,7 @@ class Localization:
     suspects: Sequence[int]
     moved: Sequence[str] | None = None
     broken: Sequence[str] = ()
+    blamed: Sequence[str] = ()
 
 
 def localize(
@@ -101,9 +106,9 @@ def localize(
         healed = [name for name in verdict.wrong_outputs if name not in still]
         moved = _moved(index, subject, oracle, report) if move_to_cpu else None
         wrong.sort(key=lambda value: value.node)
-        return Localization(
-            verdict, wrong, compared, runs, healed, sorted(still), suspects(index, verdict), moved, broken
-        )
+        seen = evidence(index, verdict)
+        blamed = [node_text(index.nodes[at], at) for at in sorted({*seen.named, *chain(*seen.alike)})]
+        return Localization(verdict, wrong, compared, runs, healed, sorted(still), seen.suspects, moved, broken, blamed)
     finally:
         recorded.close()
 

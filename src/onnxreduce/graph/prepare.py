@@ -20,11 +20,18 @@ GivenInputs = Path | str | Mapping[str, np.ndarray]
 
 @dataclass(frozen=True)
 class InputOptions:
-    """How to come by inputs that are not given: expressions and dimensions by name, and the seed of made values."""
+    """How to come by inputs that are not given: expressions and dimensions by name, and the seed of made values.
+
+    Raises BadInputError for a negative seed.
+    """
 
     expressions: Mapping[str, str] = field(default_factory=dict)
     dims: Mapping[str, int] = field(default_factory=dict)
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.seed < 0:
+            raise BadInputError(f"the seed {self.seed} is not a whole number of at least 0")
 
 
 @dataclass(frozen=True)

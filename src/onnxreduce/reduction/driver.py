@@ -27,8 +27,9 @@ from onnxreduce.reduction.page import repro_page
 from onnxreduce.reduction.passes.table import PASSES
 from onnxreduce.reduction.problem import Budget, Problem, RetractedError, StoppedError
 from onnxreduce.reduction.result import DoesNotFailError, Reduction, Status
+from onnxreduce.reduction.rounds import Pass, shrink
 from onnxreduce.reduction.search import Evidence, reduce_nodes
-from onnxreduce.reduction.shrink import Pass, Shrinking, shrink
+from onnxreduce.reduction.shrink import Shrinking
 from onnxreduce.runtimes.python_ort import PythonOrt
 from onnxreduce.runtimes.recording import RECORDER, Recording, record
 from onnxreduce.runtimes.system import system_facts
@@ -214,7 +215,7 @@ class Run:
             if shown is not None:
                 summary |= {"signature_reduced": str(shown.signature), "message_reduced": shown.message}
                 summary |= {"outputs": [each.to_json() for each in shown.differences]}
-            summary |= self._costs(problem, recorded)
+            summary |= self._costs(problem, recorded, shrinking)
             summary |= {"page": self._write(place, candidate, summary, shown)}
             emit.write_neighbourhood(place, problem.index, problem.best)
             for name, (other, verdict) in (shrinking.also_found if shrinking else {}).items():
@@ -332,8 +333,6 @@ class Run:
             "reliability_p": _rounded(problem.trials.p),
             "reliability_confidence": _rounded(problem.trials.confidence),
             "repeats": problem.repeats,
-            "contamination_checks": problem.contamination_checks,
-            "contaminated": problem.contaminated,
             "noise_floor": golden.noise,
             "runtime": _words(suspect),
             "reference": _words(sides.get("reference", {})),
@@ -345,15 +344,19 @@ class Run:
             "system": system_facts(),
         }
 
-    def _costs(self, problem: Problem, recorded: Recording) -> dict[str, Any]:
+    def _costs(self, problem: Problem, recorded: Recording, shrinking: Shrinking | None = None) -> dict[str, Any]:
         started = getattr(self.oracle, "seconds_starting", 0.0)
+        recording = recorded.seconds + (shrinking.seconds_in_reference if shrinking else 0.0)
+        parts: list[Problem | Shrinking] = [problem] if shrinking is None else [problem, shrinking]
         return {
             "oracle_calls": self._journal.calls,
             "wasted_calls": getattr(self.oracle, "wasted", 0),
             "full_model_equivalents": round(self._journal.nodes_judged / problem.size, 3),
             "seconds": round(time.monotonic() - self._begun, 2),
-            "seconds_in_runtime": round(self._journal.seconds + recorded.seconds + started, 2),
+            "seconds_in_runtime": round(self._journal.seconds + recording + started, 2),
             "seconds_starting_runtime": round(started, 2),
+            "contamination_checks": sum(part.contamination_checks for part in parts),
+            "contaminated": sum(part.contaminated for part in parts),
         }
 
 

@@ -1,4 +1,4 @@
-"""Shrinking what node deletion has left: the problem that passes work on, and the loop over their table.
+"""Shrinking what node deletion has left: the problem that passes work on.
 
 A pass edits a draft of the best so far and offers it. What is accepted is valid, strictly smaller in the one order of
 `graph.order`, right and well-conditioned under the reference, and fails with the signature of the original, in a warm
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 import onnx
 
@@ -21,14 +20,9 @@ from onnxreduce.oracle.comparison import Tolerance
 from onnxreduce.oracle.signature import Signature
 from onnxreduce.oracle.verdict import Oracle, Outcome, Verdict
 from onnxreduce.reduction.journal import Journal
-from onnxreduce.reduction.problem import Budget, StoppedError
+from onnxreduce.reduction.problem import CHECK_EVERY, Budget, StoppedError
 from onnxreduce.reduction.reference import Reference
 
-FEW_NODES = 5
-"""With so many left, and none in bodies, content is shrunk first."""
-ROUNDS = 20
-"""More rounds than any model has needed; a bound all the same."""
-TOGETHER = "together"
 KINDS_KEPT = ("dtype", "opset", "operators", "shape", "values", "order")
 
 
@@ -63,6 +57,7 @@ class Shrinking:
 
     `keep` names kinds of change that are forbidden. `repeats`: runs that a verdict takes, as learnt before. `values`:
     every value of the best so far under the reference. `reference`: one that is ready, to be closed by the caller.
+    `contamination_checks` and `contaminated`: see `Problem`.
     """
 
     best: Candidate
@@ -81,6 +76,9 @@ class Shrinking:
         self._answers: dict[str, _Failing | None] = {}
         self._message: str | None = None
         self._double = self._stable = self._full_check = True
+        self._checked_at = self.journal.calls
+        self._unchecked: list[str] = []
+        self.contamination_checks = self.contaminated = 0
         self.counts: dict[str, PassCount] = {}
         self.also_found: dict[str, tuple[Candidate, Verdict]] = {}
         self.current = PassCount("start")
@@ -88,8 +86,8 @@ class Shrinking:
         self.best_size: Size = size(self.best)
 
     @property
-    def seconds_recording(self) -> float:
-        """Time spent in the reference's runtimes."""
+    def seconds_in_reference(self) -> float:
+        """Time spent in the runtimes of the shrinking's own reference, which no verdict counts."""
         return self._reference.seconds
 
     def start(self) -> bool:
@@ -120,7 +118,7 @@ class Shrinking:
         if not found.confirmed:
             verdict = self._first_failure(found.candidate, fresh=True)
             if verdict is None:
-                self._answers[key] = None
+                self._refuse(key)
                 return False
             self._answers[key] = found = replace(found, message=verdict.message, confirmed=True)
         count = self.current
@@ -172,6 +170,27 @@ class Shrinking:
             self._message = self._judge(self.best, alone=True).message
         return self._message
 
+    def spoilt(self) -> bool:
+        """Whether the best so far no longer fails in the instance that has run so many others, but in a fresh one.
+
+        What was refused since the last check is then forgotten. Costs nothing where nothing was refused.
+        """
+        self._checked_at = self.journal.calls
+        if not self._unchecked:
+            return False
+        self.contamination_checks += 1
+        if self._first_failure(self.best, alone=True, what="check") is not None:
+            self._unchecked.clear()
+            return False
+        if self._first_failure(self.best, fresh=True, what="check") is None:
+            return False  # by chance: the fault does not always show
+        self.contaminated += 1
+        self.journal.note("a used instance was spoilt: what it judged since the last check is asked again")
+        for key in self._unchecked:
+            self._answers.pop(key, None)
+        self._unchecked.clear()
+        return True
+
     def close(self) -> None:
         """End the reference's processes, unless they were given."""
         if self.reference is None:
@@ -189,9 +208,18 @@ class Shrinking:
         key = bare.digest()
         if key not in self._answers:
             sound = self.sound(draft)
+            if self.journal.calls - self._checked_at >= CHECK_EVERY:
+                self.spoilt()
             verdict = self._first_failure(sound[0], alone=True) if sound else None
             self._answers[key] = _Failing(*sound, verdict.message) if sound and verdict else None
+            if sound and verdict is None:
+                self._refuse(key)
         return key, self._answers[key]
+
+    def _refuse(self, key: str) -> None:
+        """Remember that a draft does not fail, as long as the instance that said so is to be trusted."""
+        self._answers[key] = None
+        self._unchecked.append(key)
 
     def sound(self, draft: Draft) -> tuple[Candidate, Mapping[str, StoredTensor]] | None:
         """The candidate with its types and values, where the checker takes it and the reference is sure of it.
@@ -219,14 +247,16 @@ class Shrinking:
         """Whether the best so far has an output without elements."""
         return any(name in self.values and self.values[name].size == 0 for name in self.best.outputs)
 
-    def _first_failure(self, candidate: Candidate, *, fresh: bool = False, alone: bool = False) -> Verdict | None:
+    def _first_failure(
+        self, candidate: Candidate, *, fresh: bool = False, alone: bool = False, what: str = ""
+    ) -> Verdict | None:
         """The first verdict that is the original's, in as many runs as the fault's reliability asks for."""
-        runs = (self._failure(candidate, fresh=fresh, alone=alone) for _ in range(self.repeats))
+        runs = (self._failure(candidate, fresh=fresh, alone=alone, what=what) for _ in range(self.repeats))
         return next((verdict for verdict in runs if verdict is not None), None)
 
-    def _failure(self, candidate: Candidate, *, fresh: bool = False, alone: bool = False) -> Verdict | None:
+    def _failure(self, candidate: Candidate, *, fresh: bool, alone: bool, what: str) -> Verdict | None:
         """The verdict of a candidate that fails as the original does. One that fails in another way is kept aside."""
-        verdict = self._judge(candidate, fresh=fresh, alone=alone)
+        verdict = self._judge(candidate, fresh=fresh, alone=alone, what=what)
         if verdict.outcome is not Outcome.FAILS or verdict.signature is None:
             return None
         if self.signature.matches(verdict.signature):
@@ -236,86 +266,14 @@ class Shrinking:
             self.also_found[str(verdict.signature)] = (candidate, verdict)
         return None
 
-    def _judge(self, candidate: Candidate, *, fresh: bool = False, alone: bool = False) -> Verdict:
+    def _judge(self, candidate: Candidate, *, fresh: bool = False, alone: bool = False, what: str = "") -> Verdict:
         if self.journal.calls >= self.budget.calls or self.journal.elapsed > self.budget.seconds:
             raise StoppedError
         verdict = self.oracle.judge(candidate, fresh=fresh, alone=alone)
         self.current.calls += 1
-        what = "confirm" if fresh else "candidate"
+        what = what or ("confirm" if fresh else "candidate")
         self.journal.add(what, candidate.nodes, verdict, fresh=fresh, by=self.current.name, size=list(size(candidate)))
         return verdict
-
-
-@dataclass(frozen=True)
-class Pass:
-    """A row of the table. `changes`: the kind that `--keep` forbids, if any. `structural`: it takes nodes or ends away;
-    `deletes`: by the same deletions as the search before.
-
-    `boldly` makes the most that the pass hopes for out of a draft, to be tried together with that of others.
-    """
-
-    name: str
-    run: Callable[[Shrinking], None]
-    help: str
-    changes: str = ""
-    boldly: Callable[[Shrinking, Draft], None] | None = None
-    structural: bool = False
-    deletes: bool = False
-
-
-def shrink(problem: Shrinking, passes: Sequence[Pass]) -> None:
-    """Run the passes over and over until nothing more is accepted.
-
-    Those over the content of the model come first, to a fixpoint: then each try of those over its structure runs on a
-    tiny model, and is not run again because a value or a name has changed since. Only while many nodes are left
-    structure comes first.
-    """
-    allowed = [one for one in passes if one.changes not in problem.keep]
-    content = [one for one in allowed if not one.structural]
-    structural = [one for one in allowed if one.structural]
-    _cut_down(problem, structural)
-    for _ in range(ROUNDS):
-        before = problem.best_size
-        _settle(problem, content)
-        for one in structural:
-            _run(problem, one)
-        if problem.best_size == before:
-            return
-
-
-def _cut_down(problem: Shrinking, structural: Sequence[Pass]) -> None:
-    """Bring the model down to a few nodes, if it can be. Deletion has just been tried on what there is at first."""
-    begun = problem.best_size
-    for _ in range(ROUNDS):
-        before = problem.best_size
-        for one in structural:
-            if len(problem.best.nodes) == problem.best_size[0] <= FEW_NODES:
-                return
-            if not one.deletes or problem.best_size != begun:
-                _run(problem, one)
-        if problem.best_size == before:
-            return
-
-
-def _settle(problem: Shrinking, content: Sequence[Pass]) -> None:
-    """Run passes over content to a fixpoint. They begin with all that they hope for in one draft: most often that is
-    the end of the matter, at the price of one step.
-    """
-    bold = [partial(one.boldly, problem) for one in content if one.boldly is not None]
-    for _ in range(ROUNDS):
-        before = problem.best_size
-        if len(bold) > 1:
-            problem.current = problem.counts.setdefault(TOGETHER, PassCount(TOGETHER))
-            problem.together(bold)
-        for one in content:
-            _run(problem, one)
-        if problem.best_size == before:
-            return
-
-
-def _run(problem: Shrinking, one: Pass) -> None:
-    problem.current = problem.counts.setdefault(one.name, PassCount(one.name))
-    one.run(problem)
 
 
 def _is_valid(candidate: Candidate, *, full_check: bool) -> bool:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from onnxreduce.errors import BadInputError
 from onnxreduce.reduction.passes import constants, control, dims, model, nodes, reorder, structure, values
-from onnxreduce.reduction.shrink import KINDS_KEPT, Pass
+from onnxreduce.reduction.rounds import Pass
+from onnxreduce.reduction.shrink import KINDS_KEPT
 
 PASSES = (
     Pass("dims", dims.dims, "lower equal dimensions together", "shape", dims.dims_boldly),
