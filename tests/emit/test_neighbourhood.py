@@ -8,8 +8,7 @@ from pathlib import Path
 import faults
 from onnx import helper
 
-from onnxreduce.emit import neighbourhood
-from onnxreduce.emit.neighbourhood import around, write_neighbourhood
+from onnxreduce.emit.neighbourhood import EACH, HOPS, MOST, around, write_neighbourhood
 from onnxreduce.graph.index import GraphIndex
 from onnxreduce.graph.model import load, normalise
 
@@ -22,9 +21,16 @@ def chain(length: int) -> GraphIndex:
 
 
 def test_nodes_around_the_kept_ones_come_ring_by_ring() -> None:
-    assert around(chain(1000), [500, 501]) == list(range(426, 576))
+    assert around(chain(1000), [500, 501]) == list(range(500 - HOPS, 502 + HOPS))
     assert around(chain(5), [2]) == [0, 1, 2, 3, 4]
-    assert around(chain(400), range(200)) == list(range(neighbourhood.MOST))
+    assert around(chain(400), range(200)) == list(range(MOST))
+
+
+def test_a_value_that_many_read_does_not_bring_them_all() -> None:
+    nodes = [helper.make_node("Neg", ["x"], ["a"])]
+    nodes += [helper.make_node("Exp", ["a"], [f"y{at}"]) for at in range(100)]
+    proto = faults.model(nodes, [faults.floats("x", [2])], [faults.floats(f"y{at}", [2]) for at in range(100)])
+    assert around(GraphIndex(normalise(load(proto)), ["x"]), [50]) == [0, *range(1, EACH + 1), 50]
 
 
 def test_it_is_written_in_file_order(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 
 from onnxreduce.emit.folder import write_atomically
@@ -15,10 +16,12 @@ from onnxreduce.graph.index import GraphIndex
 NEIGHBOURHOOD = "neighbourhood.json"
 MOST = 150
 """Nodes; a drawing of more is a wall."""
+HOPS, EACH = 4, 5
+"""How far from the kept nodes, and how many neighbours of each node."""
 
 
 def write_neighbourhood(folder: Path, index: GraphIndex, kept: Iterable[int]) -> None:
-    """Write the kept nodes and those around them, nearest first, `MOST` in all, in file order.
+    """Write the kept nodes and those around them, `MOST` in all, in file order.
 
     `total`: nodes of the original. Of each node: `at` (its position in the original), `op`, `name`, `reads` and
     `writes` (names of values, initializers left out), `kept`.
@@ -40,10 +43,18 @@ def write_neighbourhood(folder: Path, index: GraphIndex, kept: Iterable[int]) ->
 
 
 def around(index: GraphIndex, kept: Iterable[int]) -> list[int]:
-    """Positions of the given nodes and of those nearest to them over producers and consumers, in file order."""
+    """Positions of the given nodes and of those nearest to them over producers and consumers, in file order.
+
+    Of a node that many read only the readers nearest in the file are taken: the others say nothing of the place.
+    """
     found = dict.fromkeys(kept)
     ring = list(found)
-    while ring and len(found) < MOST:
-        ring = sorted({near for at in ring for near in index.neighbours(at) if near not in found})
+    for _ in range(HOPS):
+        near = (sorted(index.neighbours(at), key=partial(_distance, at))[:EACH] for at in ring)
+        ring = sorted({at for each in near for at in each if at not in found})
         found.update(dict.fromkeys(ring))
     return sorted(list(found)[:MOST])
+
+
+def _distance(one: int, other: int) -> int:
+    return abs(one - other)

@@ -9,9 +9,9 @@ from onnxreduce.emit.folder import write_atomically
 from onnxreduce.graph.candidate import Candidate
 
 STEPS = "steps"
-LARGEST = 256 << 10
+LARGEST = 512 << 10
 """Bytes of one model, weights included; larger ones are not kept."""
-ALL = 1 << 20
+ALL = 4 << 20
 """Bytes of all of them."""
 
 

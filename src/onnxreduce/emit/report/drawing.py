@@ -29,8 +29,8 @@ class Placed:
     height: float
 
 
-def drawing(picture: Picture, name: str) -> str:
-    """The SVG; empty for a picture without boxes or with too many. `name` is what a screen reader says."""
+def drawing(picture: Picture, name: str, spoken: str) -> str:
+    """The SVG; empty for a picture without boxes or with too many. `spoken` is what a screen reader says."""
     if not 0 < len(picture.boxes) <= MOST_BOXES:
         return ""
     graph = graphlay.Graph()
@@ -52,7 +52,8 @@ def drawing(picture: Picture, name: str) -> str:
     margin = 12
     return rendered(
         "drawing.html",
-        spoken=name,
+        name=name,
+        spoken=spoken,
         box=(
             low["x"] - margin,
             low["y"] - margin,

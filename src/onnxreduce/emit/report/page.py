@@ -34,7 +34,7 @@ def report_page(facts: Facts) -> str:
     table, changed = contents.bisection(facts)
     after = picture(facts.model, facts.wrong)
     around = surroundings(facts.neighbourhood)
-    kept = sum(box.marked for box in around.boxes)
+    kept = [(box.mark, f"{box.lines[0]} ({box.lines[1]})") for box in around.boxes if box.mark]
     return rendered(
         "report.html",
         style=(resources.files(__package__) / "templates" / "report.css").read_text("utf-8"),
@@ -44,8 +44,8 @@ def report_page(facts: Facts) -> str:
         message=summary.get("message_reduced", ""),
         curves=curves(facts),
         passes=contents.calls_by_pass(facts),
-        reduced=drawing(after, f"The reduced model: {len(facts.model.graph.node)} nodes with their values"),
-        around=drawing(around, f"{kept} kept nodes among {len(around.boxes)} nodes of the original"),
+        reduced=drawing(after, "after", f"The reduced model: {len(facts.model.graph.node)} nodes with their values"),
+        around=drawing(around, "before", f"{len(kept)} kept nodes among {len(around.boxes)} nodes of the original"),
         around_count=len(around.boxes),
         total=facts.neighbourhood.get("total", 0),
         kept=kept,

@@ -19,13 +19,13 @@ _ELEMENT_TYPES = {"Cast": ("to",), "RandomNormal": ("dtype",), "EyeLike": ("dtyp
 
 @dataclass(frozen=True)
 class Box:
-    """`at`: its number; `kind`: node, weight, input or output; `lines`: the text in it."""
+    """`at`: its number; `kind`: node, weight, input or output; `lines`: the text in it; `mark`: what links lead to."""
 
     at: int
     kind: str
     lines: tuple[str, ...]
     wrong: bool = False
-    marked: bool = False
+    mark: str = ""
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,12 @@ def surroundings(neighbourhood: Mapping[str, object]) -> Picture:
     """The kept nodes among those around them, as `neighbourhood.json` has them."""
     nodes: list[Mapping[str, object]] = neighbourhood.get("nodes", [])  # type: ignore[assignment]
     boxes = [
-        Box(at, "node", (visible(str(node["op"]), LONGEST), f"node {node['at']}"), marked=bool(node["kept"]))
+        Box(
+            at,
+            "node",
+            (visible(str(node["op"]), LONGEST), f"node {node['at']}"),
+            mark=f"node-{int(str(node['at']))}" if node["kept"] else "",
+        )
         for at, node in enumerate(nodes)
     ]
     writers = {name: at for at, node in enumerate(nodes) for name in node["writes"]}  # type: ignore[attr-defined]

@@ -10,9 +10,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 from onnxreduce.emit.report.markdown import block, code, comment, item, prose, table
 
 
-def rendered(name: str, **values: Any) -> str:
+def rendered(template: str, /, **values: Any) -> str:
     """A template filled in."""
-    return _environment().get_template(name).render(**values)
+    return _environment().get_template(template).render(**values)
 
 
 @cache
