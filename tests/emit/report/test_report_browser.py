@@ -36,7 +36,7 @@ def left(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What the command line leaves of a founding model."""
     folder = tmp_path_factory.mktemp("founding")
     subprocess.run([sys.executable, ROOT / "examples" / "founding_models.py", "-o", folder], check=True)
-    data = ["--inputs", "synth_depth3.npz", "--passes", "names"]
+    data = ["--inputs", "synth_depth3.npz", "--passes", "dims,names"]
     done = children.onnxreduce("synth_depth3.onnx", *data, "-o", "to", cwd=folder, timeout=200)
     if done.code == SetupError.exit_code:
         pytest.skip(f"nothing to run it: {done.words[0]}")
