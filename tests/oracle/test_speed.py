@@ -14,6 +14,7 @@ import pytest
 import onnxreduce
 from onnxreduce.oracle.build import BuiltOracle, Setup
 from onnxreduce.oracle.differential import DifferentialOracle
+from onnxreduce.oracle.hire import oracle_for
 from onnxreduce.oracle.signature import Expectation, Kind, Signature
 from onnxreduce.oracle.spec import OracleSpec
 from onnxreduce.oracle.speed import FIRST_LOOK, SHORTEST, slowness
@@ -126,6 +127,12 @@ def test_another_suspect_of_the_same_oracle_is_judged_as_strictly() -> None:
             assert verdict.message == "it fails, but not as expected: numeric mismatch"
     finally:
         oracle.close()
+
+
+def test_workers_beside_each_other_measure_nothing() -> None:
+    target = Target.parse(faults.REFERENCE)
+    with pytest.raises(onnxreduce.BadInputError, match="--jobs does not go with --slower"):
+        oracle_for(OracleSpec("own", target, target, slower=2), Setup(jobs=2))
 
 
 def test_a_slow_node_is_what_is_left(tmp_path: Path) -> None:

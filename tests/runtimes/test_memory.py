@@ -28,6 +28,7 @@ ARENA = (
         "RuntimeError: Aborted(OOM). Build with -sASSERTIONS for more info.",
         "OSError: [Errno 12] Cannot allocate memory",
         "CUDA failure 2: out of memory ; GPU=0 ; hostname=x ; expr=cudaMalloc((void**)&p, size);",
+        "RuntimeError: Out of memory: wasm memory",
         "VK_ERROR_OUT_OF_DEVICE_MEMORY",
         "GPUOutOfMemoryError: Not enough memory left.",
     ],

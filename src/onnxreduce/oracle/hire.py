@@ -24,6 +24,8 @@ def oracle_for(asked: OracleSpec | Oracle, setup: Setup) -> Oracle:
         raise BadInputError("--listen names one port: it does not go with several workers")
     if not isinstance(asked, (OracleSpec, CommandOracle)):
         raise BadInputError("--jobs and --cluster need an oracle of two targets, or a command: a function runs here")
+    if setup.jobs != 1 and isinstance(asked, OracleSpec) and asked.slower is not None:
+        raise BadInputError("--jobs does not go with --slower: workers on one machine slow each other down")
     record = asked.to_json() if isinstance(asked, OracleSpec) else asked.as_record()
     workers: Workers
     if setup.cluster is not None:

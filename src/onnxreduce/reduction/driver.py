@@ -267,10 +267,11 @@ class Run:
         self, folder: Path, candidate: Candidate, summary: Mapping[str, Any], verdict: Verdict | None = None
     ) -> str:
         """Write all files; the page shows `verdict`. Returns the page's name, or why there is none."""
+        right = f"; right under {summary['reference']}" if summary["reference"] else ""
         title = [
             f"{summary['model']}, reduced by onnxreduce from {summary['nodes_before']} nodes to "
             f"{summary['nodes_after']}. Fault: {summary.get('signature_reduced', summary['signature'])}.",
-            f"Wrong under {summary['runtime']}; right under {summary['reference']}.",
+            f"Wrong under {summary['runtime']}{right}.",
         ]
         script = emit.builder_script(
             candidate.model.proto, candidate.feeds, title_lines=title, external=candidate.model.external

@@ -10,7 +10,7 @@ WORDS = re.compile(
     r"|\b[Aa]rray buffer allocation failed|\bMaximum memory size exceeded|\b[Cc]ould not allocate memory"  # V8
     r"|\bAborted\(OOM\)|\bCannot enlarge memory"  # Emscripten
     r"|\bVK_ERROR_OUT_OF_(HOST|DEVICE)_MEMORY\b|\bE_OUTOFMEMORY\b|\bGPUOutOfMemoryError\b"
-    r"|\bout of memory\b",  # CUDA, and Windows
+    r"|\b[Oo]ut of memory\b",  # CUDA, and Windows
     re.ASCII,
 )
 """What they say; in a form that JavaScript reads in the same way, as is `NAMES`."""
