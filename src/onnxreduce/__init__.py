@@ -7,9 +7,10 @@ from onnxreduce.oracle.build import Setup
 from onnxreduce.oracle.choose import Settings, choose
 from onnxreduce.oracle.spec import OracleSpec
 from onnxreduce.oracle.verdict import Outcome, Verdict
-from onnxreduce.reduction.driver import Shrinks, Watcher
+from onnxreduce.reduction.driver import Shrinks
 from onnxreduce.reduction.problem import Budget
 from onnxreduce.reduction.result import DoesNotFailError, Reduction, Status
+from onnxreduce.reduction.watcher import Watcher
 
 __all__ = [
     "BadInputError",

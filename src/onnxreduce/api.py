@@ -16,10 +16,12 @@ from onnxreduce.oracle.build import Setup
 from onnxreduce.oracle.choose import choose
 from onnxreduce.oracle.hire import oracle_for
 from onnxreduce.oracle.verdict import Golden, Oracle
-from onnxreduce.reduction.driver import ALSO_FOUND, JOURNAL, Run, Shrinks, Watcher
+from onnxreduce.reduction.driver import JOURNAL, Run, Shrinks
+from onnxreduce.reduction.leave import ALSO_FOUND
 from onnxreduce.reduction.problem import Budget
 from onnxreduce.reduction.result import Reduction
 from onnxreduce.reduction.steps import STEPS
+from onnxreduce.reduction.watcher import Watcher
 
 OURS = (
     JOURNAL, "summary.json", "reduced.onnx", "build_repro.py", "repro.html", "test_data_set_0", "weights", STEPS,

@@ -14,11 +14,11 @@ from tqdm import tqdm
 from onnxreduce.difference_table import MOST_ROWS, differences_table
 from onnxreduce.oracle.spec import OracleSpec
 from onnxreduce.oracle.verdict import Outcome
-from onnxreduce.reduction.driver import Watcher
 from onnxreduce.reduction.problem import Problem
 from onnxreduce.reduction.result import Reduction, Status
 from onnxreduce.reduction.rounds import Pass
 from onnxreduce.reduction.shrink import Shrinking
+from onnxreduce.reduction.watcher import Watcher
 from onnxreduce.words import printable, safe
 
 if TYPE_CHECKING:
