@@ -134,25 +134,25 @@ class ChildRuntime:
         self._exit = 0
         self._stderr = (self._spool.folder / "stderr.txt").open("wb")
         self._heard = 0
-        self._child = subprocess.Popen(
-            self._command(),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._stderr,
-            text=True,
-            encoding="utf-8",
-            env={**os.environ, **self._environment()},
-            start_new_session=True,
-        )
-        self._answers = queue.Queue()
-        threading.Thread(target=_pump, args=(self._child, self._answers), daemon=True).start()
         try:
+            self._child = subprocess.Popen(
+                self._command(),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._stderr,
+                text=True,
+                encoding="utf-8",
+                env={**os.environ, **self._environment()},
+                start_new_session=True,
+            )
+            self._answers = queue.Queue()
+            threading.Thread(target=_pump, args=(self._child, self._answers), daemon=True).start()
             hello = self._next(_START_SECONDS)
             if isinstance(hello, Status):
                 raise SetupError(f"{self.name} does not start: {self._death().message}{self._advice()}")
             self._hello = hello
             self._accept(hello)
-        except BaseException:
+        except BaseException:  # also an interrupt: what the child says first would be taken for an answer
             self._stop()
             raise
 
