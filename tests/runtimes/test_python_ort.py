@@ -94,11 +94,14 @@ def test_runs_and_tells_what_it_is(ort: PythonOrt) -> None:
 
 def test_fresh_is_a_new_process_and_warm_is_the_same(ort: PythonOrt) -> None:
     ort.run(negation(), timeout=ENOUGH)
-    first = child_of(ort).pid
+    first, started = child_of(ort).pid, ort.seconds_start
+    assert started > 0
     assert is_right(ort.run(negation(), timeout=ENOUGH))
     assert child_of(ort).pid == first
+    assert ort.seconds_start == started
     assert is_right(ort.run(negation(), timeout=ENOUGH, fresh=True))
     assert child_of(ort).pid != first
+    assert ort.seconds_start > started
     assert not psutil.pid_exists(first)
 
 

@@ -36,6 +36,8 @@ _EXIT_SECONDS = 2.0
 class ChildRuntime:
     """Starts a worker when it is first needed, feeds it jobs, and kills it with all that it started.
 
+    `seconds_start` adds up the seconds spent on starting processes, up to their first word.
+
     `memory` limits what the child may hold, in MiB; a run that needs more is reported as OUT_OF_MEMORY.
     """
 
@@ -51,6 +53,7 @@ class ChildRuntime:
         self._hello: dict[str, Any] = {}
         self._exit = 0
         self._heard = 0
+        self.seconds_start = 0.0
 
     def run(self, request: RunRequest, *, timeout: float, fresh: bool = False) -> RunResult:
         """Run a model once; `fresh` starts a new process. See `Runtime.run`."""
@@ -134,6 +137,7 @@ class ChildRuntime:
         self._exit = 0
         self._stderr = (self._spool.folder / "stderr.txt").open("wb")
         self._heard = 0
+        begun = time.monotonic()
         try:
             self._child = subprocess.Popen(
                 self._command(),
@@ -152,6 +156,7 @@ class ChildRuntime:
                 raise SetupError(f"{self.name} does not start: {self._death().message}{self._advice()}")
             self._hello = hello
             self._accept(hello)
+            self.seconds_start += time.monotonic() - begun
         except BaseException:  # also an interrupt: what the child says first would be taken for an answer
             self._stop()
             raise
