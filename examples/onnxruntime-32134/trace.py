@@ -59,7 +59,7 @@ def main() -> None:
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     bundle = f"http://127.0.0.1:{server.server_port}/ort.bundle.min.mjs"
-    script = Path(__file__).with_name("trace.js").read_text("utf-8")
+    watch, script = (Path(__file__).with_name(name) for name in ("trace.js", "trace_run.js"))
     lines: list[str] = []
     with sync_playwright() as playwright:
         found = find_browser(own=Path(playwright.chromium.executable_path))
@@ -69,9 +69,10 @@ def main() -> None:
         )  # fmt: skip
         page = browser.new_page()
         page.on("console", lambda message: lines.append(message.text))
+        page.add_init_script(path=watch)
         page.goto(bundle)
         page.evaluate(
-            script.partition("\n")[2].rstrip().rstrip(";"),
+            script.read_text("utf-8").partition("\n")[2].rstrip().rstrip(";"),
             {"model": base64.b64encode(smallest()).decode(), "bundle": bundle},
         )
         browser.close()
