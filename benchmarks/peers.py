@@ -11,6 +11,7 @@ candidate under the oracle with all recorded values as inputs; it starts a brows
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import os
 import subprocess
@@ -18,12 +19,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import onnx
-from planted import ddmin
 
 import onnxreduce
 from onnxreduce.graph.candidate import whole
@@ -38,6 +39,14 @@ from onnxreduce.reduction.evidence import evidence
 from onnxreduce.reduction.journal import Journal
 from onnxreduce.reduction.problem import Budget, Problem, StoppedError
 from onnxreduce.runtimes.recording import record
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "reduction"))
+_planted = importlib.util.spec_from_file_location("benchmark_planted", Path(__file__).with_name("planted.py"))
+assert _planted is not None and _planted.loader is not None
+_module = importlib.util.module_from_spec(_planted)
+sys.modules[_planted.name] = _module
+_planted.loader.exec_module(_module)  # a module of tests has the same name
+ddmin = _module.ddmin
 
 CALLS, VALUES, ORACLE, ADAPTER = "PEERS_CALLS", "PEERS_VALUES", "PEERS_ORACLE", "PEERS_ADAPTER"
 
@@ -110,7 +119,7 @@ def polygraphy(arguments: argparse.Namespace) -> Row:
     with tempfile.TemporaryDirectory() as temporary:
         place = Path(temporary)
         onnx.save(index.model.with_weights_inside(), place / "model.onnx")
-        with record(index, subject.feeds, timeout=900) as recorded:
+        with closing(record(index, subject.feeds, timeout=900)) as recorded:
             arrays = {name: tensor.array for name, tensor in recorded.items() if tensor.array.dtype != object}
             np.savez(place / "values.npz", names=list(arrays), **{f"v{at}": a for at, a in enumerate(arrays.values())})
         settings = {CALLS: place / "calls", VALUES: place / "values.npz", ORACLE: arguments.oracle}
