@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -18,6 +19,7 @@ from google.protobuf.message import DecodeError
 from onnxreduce.emit.canonical import stored, tensors
 from onnxreduce.emit.page import PAGE_NAME
 from onnxreduce.emit.script import MAX_INLINE_BYTES, Script
+from onnxreduce.emit.variant import PASSING_DATA, PASSING_MODEL
 from onnxreduce.errors import OnnxReduceError
 from onnxreduce.graph.input_files import feed_names, ordered_inputs, read_inputs
 from onnxreduce.graph.inputs import named_inputs
@@ -52,6 +54,7 @@ def write_test_data_set(
     model: onnx.ModelProto,
     inputs: Mapping[str, StoredTensor],
     expected: Mapping[str, StoredTensor],
+    name: str = DATA_SET,
 ) -> None:
     """Write `test_data_set_0/input_N.pb` and `output_N.pb` as ONNX's own test data is laid out.
 
@@ -63,13 +66,11 @@ def write_test_data_set(
     if unknown := set(expected) - set(outputs):
         raise ValueError(f"no graph output is named {sorted(unknown)}")
     names = feed_names(model, inputs)
-    files = {f"input_{position}.pb": inputs[name].to_proto(name) for position, name in enumerate(names)}
-    for position, name in enumerate(outputs):
-        if name in expected:
-            files[f"output_{position}.pb"] = expected[name].to_proto(name)
-    for name, proto in files.items():
-        write_atomically(folder / DATA_SET / name, proto.SerializeToString())
-    _remove_others(folder / DATA_SET, r"(in|out)put_\d+\.pb", files)
+    files = {f"input_{at}.pb": inputs[each].to_proto(each) for at, each in enumerate(names)}
+    files |= {f"output_{at}.pb": expected[each].to_proto(each) for at, each in enumerate(outputs) if each in expected}
+    for file, proto in files.items():
+        write_atomically(folder / name / file, proto.SerializeToString())
+    _remove_others(folder / name, r"(in|out)put_\d+\.pb", files)
 
 
 def write_reduction(
@@ -105,11 +106,35 @@ def write_reduction(
     write_atomically(folder / "summary.json", text.encode())
 
 
-def run_script(folder: Path, timeout: float) -> tuple[onnx.ModelProto, dict[str, StoredTensor]]:
+def write_passing(
+    folder: Path,
+    script: Script,
+    model: onnx.ModelProto,
+    inputs: Mapping[str, StoredTensor],
+    expected: Mapping[str, StoredTensor],
+    external: Mapping[str, Blob],
+) -> None:
+    """Write the nearest model that is right beside the failing one: `passing.onnx`, its data set, and the script."""
+    _write_model(folder, model, external, PASSING_MODEL)
+    write_test_data_set(folder, model, inputs, expected, PASSING_DATA)
+    write_atomically(folder / SCRIPT_NAME, script.text.encode())
+
+
+def remove_passing(folder: Path) -> None:
+    """Take away what `write_passing` left, but for the script."""
+    for name in (PASSING_MODEL, f"{PASSING_MODEL}.data"):
+        (folder / name).unlink(missing_ok=True)
+    _remove_others(folder / PASSING_DATA, r"(in|out)put_\d+\.pb", ())
+    with contextlib.suppress(OSError):
+        (folder / PASSING_DATA).rmdir()
+
+
+def run_script(folder: Path, timeout: float, *arguments: str) -> tuple[onnx.ModelProto, dict[str, StoredTensor]]:
     """Run the folder's `build_repro.py` in a child process and load the model and the inputs that it wrote.
 
-    The child works in a temporary folder under a clean environment, for `timeout` seconds at most. Raises
-    OnnxReduceError with the last line of its error output when it fails, hangs, or leaves nothing usable.
+    `arguments` are the script's. The child works in a temporary folder under a clean environment, for `timeout` seconds
+    at most. Raises OnnxReduceError with the last line of its error output when it fails, hangs, or leaves nothing that
+    can be used.
     """
     script = (folder / SCRIPT_NAME).resolve()
     environment = {name: value for name, value in os.environ.items() if _KEPT_VARIABLES.fullmatch(name)}
@@ -117,7 +142,7 @@ def run_script(folder: Path, timeout: float) -> tuple[onnx.ModelProto, dict[str,
     with tempfile.TemporaryDirectory(prefix="onnxreduce-") as place:
         try:
             done = subprocess.run(
-                [sys.executable, str(script)],
+                [sys.executable, str(script), *arguments],
                 cwd=place,
                 env=environment,
                 stdin=subprocess.DEVNULL,
@@ -138,17 +163,17 @@ def run_script(folder: Path, timeout: float) -> tuple[onnx.ModelProto, dict[str,
     return model, named_inputs(model, given)
 
 
-def _write_model(folder: Path, model: onnx.ModelProto, external: Mapping[str, Blob]) -> None:
+def _write_model(folder: Path, model: onnx.ModelProto, external: Mapping[str, Blob], name: str = MODEL_NAME) -> None:
     whole = Model(model, external).with_weights_inside()
     if sum(stored(each, external).blob.length for each in tensors(model)) <= MAX_INLINE_BYTES:
-        write_atomically(folder / MODEL_NAME, whole.SerializeToString())
-        (folder / f"{MODEL_NAME}.data").unlink(missing_ok=True)
+        write_atomically(folder / name, whole.SerializeToString())
+        (folder / f"{name}.data").unlink(missing_ok=True)
         return
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder, prefix=".model.") as place:
-        onnx.save(whole, Path(place) / MODEL_NAME, save_as_external_data=True, location=f"{MODEL_NAME}.data")
-        for name in (f"{MODEL_NAME}.data", MODEL_NAME):
-            (Path(place) / name).replace(folder / name)
+        onnx.save(whole, Path(place) / name, save_as_external_data=True, location=f"{name}.data")
+        for file in (f"{name}.data", name):
+            (Path(place) / file).replace(folder / file)
 
 
 def _remove_others(folder: Path, pattern: str, kept: Collection[str]) -> None:

@@ -40,15 +40,9 @@ def stored(file, name):
     return tensor
 """
 
-_MAIN = """
-if __name__ == "__main__":
-{save}
-    np.savez("inputs.npz", {values})
-"""
-
 _SAVE_LARGE = """
     Path("model.onnx.data").unlink(missing_ok=True)
-    onnx.save(model(), "model.onnx", save_as_external_data=True, location="model.onnx.data")
+    onnx.save({made}, "model.onnx", save_as_external_data=True, location="model.onnx.data")
     onnx.checker.check_model("model.onnx")
 """
 
@@ -82,7 +76,7 @@ def builder_script(
     writer = ProtoWriter(external)
     function = _model_function(model, writer)
     values, input_data = _inputs_function(model, inputs)
-    main = _MAIN.format(save=_save(model, external), values=_archive_arguments(feed_names(model, inputs)))
+    main = f'if __name__ == "__main__":\n{main_part(model, inputs, external)}'
     helpers = [_STORED] if writer.data else []
     body = "\n\n".join(part.strip("\n") for part in [*helpers, function, values, main]) + "\n"
     return Script(_head(title_lines, body) + "\n" + body, {**writer.data, **input_data})
@@ -90,7 +84,7 @@ def builder_script(
 
 def _head(title_lines: Sequence[str], body: str) -> str:
     usage = "`python build_repro.py` (with onnx and numpy) writes model.onnx and inputs.npz here."
-    title = [_docstring_line(line) for text in title_lines for line in text.splitlines() or [""]]
+    title = [docstring_line(line) for text in title_lines for line in text.splitlines() or [""]]
     lines = ['"""' + "\n".join([*title, usage]), '"""'] if title else [f'"""{usage}"""']
     if re.search(r"\b(HERE|Path)\b", body):
         lines += ["from pathlib import Path", ""]
@@ -105,7 +99,7 @@ def _head(title_lines: Sequence[str], body: str) -> str:
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
-def _docstring_line(text: str) -> str:
+def docstring_line(text: str) -> str:
     """One line of text that cannot end the docstring around it."""
     plain = "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text.replace("\\", "\\\\"))
     return plain.replace('"""', '\\"\\"\\"').rstrip()
@@ -139,21 +133,21 @@ def _inputs_function(model: onnx.ModelProto, inputs: Mapping[str, StoredTensor])
     """Source of `inputs()` and the tensors that it reads from files."""
     entries, data = [], {}
     for position, name in enumerate(feed_names(model, inputs)):
-        value = _input_value(inputs[name])
+        value = input_value(inputs[name])
         if value is None:
             file = f"test_data_set_0/input_{position}.pb"
             data[file] = inputs[name]
-            value = f"numpy_helper.to_array(onnx.load_tensor(HERE / {quoted(file)}))"
-            if inputs[name].elem_type == onnx.TensorProto.STRING:
-                value += ".astype(str)"
+            value = stored_input(inputs[name], file)
         entries.append(wrap(f"{quoted(name)}: ", value))
     values = Group("{", tuple(entries), "}", width=SHORT_INPUTS if not data else 0)
     return f"def inputs():\n    return {render(values, 4)}", data
 
 
-def _archive_arguments(names: Sequence[str]) -> str:
+def _archive_arguments(names: Sequence[str], bound: bool) -> str:
     """How the script hands its inputs to `np.savez`: by keyword, or by position where an archive cannot name them."""
     safe = all(name.isprintable() and "\\" not in name and name not in ("file", "allow_pickle") for name in names)
+    if bound:
+        return "**values" if safe else "*(values[each.name] for each in made.graph.input if each.name in values)"
     return "**inputs()" if safe else "*inputs().values()"
 
 
@@ -161,7 +155,8 @@ def _scalar(value: str | int) -> str:
     return quoted(value) if isinstance(value, str) else repr(value)
 
 
-def _input_value(tensor: StoredTensor) -> Expression | None:
+def input_value(tensor: StoredTensor) -> Expression | None:
+    """An expression for an input's content; None where it belongs into a file."""
     if tensor.elem_type == onnx.TensorProto.STRING:
         texts = json.loads(bytes(tensor.blob.view()))
         return string_array(texts, tensor.shape, "str") if len(texts) <= MAX_LITERAL_SIZE else None
@@ -174,14 +169,28 @@ def _input_value(tensor: StoredTensor) -> Expression | None:
     return f"numpy_helper.to_array(TP({fields}))"
 
 
-def _save(model: onnx.ModelProto, external: Mapping[str, Blob]) -> str:
-    """The lines that check and save the model."""
+def stored_input(tensor: StoredTensor, file: str) -> str:
+    """An expression that reads an input from a file beside the script."""
+    text = f"numpy_helper.to_array(onnx.load_tensor(HERE / {quoted(file)}))"
+    return f"{text}.astype(str)" if tensor.elem_type == onnx.TensorProto.STRING else text
+
+
+def main_part(
+    model: onnx.ModelProto, inputs: Mapping[str, StoredTensor], external: Mapping[str, Blob], *, bound: bool = False
+) -> str:
+    """The lines that check and save the model and its inputs; `bound`: they are called `made` and `values` already."""
+    saved = _save(model, external, "made" if bound else "model()")
+    values = _archive_arguments(feed_names(model, inputs), bound)
+    return f'{saved}\n    np.savez("inputs.npz", {values})\n'
+
+
+def _save(model: onnx.ModelProto, external: Mapping[str, Blob], made: str) -> str:
     if sum(stored(each, external).blob.length for each in tensors(model)) > MAX_INLINE_BYTES:
-        return _SAVE_LARGE.strip("\n")
-    check = "onnx.checker.check_model(model())"
+        return _SAVE_LARGE.strip("\n").format(made=made)
+    check = f"onnx.checker.check_model({made})"
     try:
         onnx.checker.check_model(Model(model, external).with_weights_inside())
     except onnx.checker.ValidationError as error:
-        reason = _docstring_line((str(error).strip().splitlines() or [""])[0])
+        reason = docstring_line((str(error).strip().splitlines() or [""])[0])
         check = f"# not checked: onnx.checker refuses the model ({reason})"
-    return f'    {check}\n    onnx.save(model(), "model.onnx")'
+    return f'    {check}\n    onnx.save({made}, "model.onnx")'

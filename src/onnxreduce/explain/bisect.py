@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from packaging.version import InvalidVersion, Version
 
 from onnxreduce.errors import BadInputError, OnnxReduceError, SetupError
-from onnxreduce.explain.heal import fewest_that_heal
+from onnxreduce.explain.heal import fewest_that_heal, healer
 from onnxreduce.graph.candidate import whole
 from onnxreduce.graph.prepare import Subject
 from onnxreduce.oracle.build import BuiltOracle, Setup
@@ -153,7 +153,7 @@ def bisect_optimizers(
         raise BadInputError(f"{subject.model.name} does not fail: there is nothing to heal")
 
     report(f"disabling all {len(OPTIMIZERS)} known optimizers")
-    return fewest_that_heal(oracle, candidate, DISABLED, OPTIMIZERS, report, "disabled")
+    return fewest_that_heal(healer(oracle, candidate, DISABLED), OPTIMIZERS, report, "disabled")
 
 
 def _judged(subject: Subject, spec: OracleSpec, setup: Setup, version: str) -> Step:

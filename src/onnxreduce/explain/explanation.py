@@ -47,8 +47,8 @@ class Measured:
 class Neighbour:
     """The reduced model with one thing changed.
 
-    `kind`: node, attribute, dimension, input, value or order. `subject`: what was changed, such as `Add (ad)` or
-    `axis 0 of X`. `change`: how, in words that follow it, such as `left out` or `194 → 2`. `heals`: it passes.
+    `kind`: node, attribute, dimension, input, output, value or order. `subject`: what was changed, such as `Add (ad)`
+    or `axis 0 of X`. `change`: how, in words that follow it, such as `left out` or `194 → 2`. `heals`: it passes.
     """
 
     kind: str
@@ -97,7 +97,8 @@ class Explanation:
     `closest`: the neighbour whose model is kept as the passing sibling. `optimizers`: the fewest named graph
     optimizers that heal it when disabled; None when all of them together do not, or where that was not asked.
     `bisection`: versions in order, each with an outcome; `changed`: last version before and first after the change.
-    `seconds`: by stage; `oracle_calls`: runs of an oracle that explaining took.
+    `seconds`: by stage; `oracle_calls`: runs of an oracle that explaining took. `notes`: by stage, why it gave nothing,
+    or not all.
     """
 
     neighbours: Sequence[Neighbour] = ()
@@ -109,6 +110,7 @@ class Explanation:
     changed: tuple[str, str] | None = None
     seconds: Mapping[str, float] = field(default_factory=dict)
     oracle_calls: int = 0
+    notes: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """For `explanation.json`: JSON types only."""

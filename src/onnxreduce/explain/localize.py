@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from onnxreduce.explain.heal import fewest_that_heal
+from onnxreduce.explain.heal import fewest_that_heal, healer
 from onnxreduce.graph.candidate import cut, whole
 from onnxreduce.graph.index import GraphIndex
 from onnxreduce.graph.model import normalise
@@ -133,4 +133,5 @@ def _chunks(index: GraphIndex, recorded: Recording, limit: int) -> Iterator[list
 def _moved(index: GraphIndex, subject: Subject, oracle: BuiltOracle, report: Callable[[str], None]) -> list[str] | None:
     names = [node.name for node in index.nodes if "," not in node.name]
     report(f"moving all {len(names)} nodes to the CPU")
-    return fewest_that_heal(oracle, whole(index.model, subject.feeds), FORCE_CPU, names, report, "nodes on the CPU")
+    heals = healer(oracle, whole(index.model, subject.feeds), FORCE_CPU)
+    return fewest_that_heal(heals, names, report, "nodes on the CPU")

@@ -33,7 +33,7 @@ class Releases:
 def known_releases(runtime: str, installed: str = "") -> Releases:
     """Versions of `ort-web` or `ort`. `installed`: the version of Python's onnxruntime that is installed here."""
     here = cached_versions() if runtime == "ort-web" else [*environments(), installed]
-    kept = sorted({each for each in here if _is_release(each)}, key=Version)
+    kept = sorted({each for each in here if is_release(each)}, key=Version)
     try:
         return Releases(kept, versions(runtime, seconds=LIST_SECONDS))
     except SetupError as error:
@@ -46,7 +46,7 @@ def others(pinned: str, known: Releases, count: int = OTHERS, fetch: int = 0) ->
     The latest, the oldest that is here, those next to the pinned one, then the rest: `count` of them. Beside the latest
     only `fetch` versions are fetched, those next to the pinned one first.
     """
-    if not _is_release(pinned):
+    if not is_release(pinned):
         return [("others", f"{pinned} is no released version")] if known.silent else _spread(known, count)
     here = [each for each in known.here if each != pinned]
     older = [each for each in here if Version(each) < Version(pinned)]
@@ -87,7 +87,8 @@ def _place(published: Sequence[str], pinned: str) -> int:
     return sum(Version(each) < Version(pinned) for each in published)
 
 
-def _is_release(text: str) -> bool:
+def is_release(text: str) -> bool:
+    """Whether a text is the version of a release."""
     try:
         return not Version(text).is_prerelease
     except InvalidVersion:
