@@ -1,7 +1,9 @@
 """onnxreduce: cut a faulty ONNX model down to the few nodes that still show the fault."""
 
-from onnxreduce.api import Check, check, reduce
+from onnxreduce.api import Check, check, explain, reduce
 from onnxreduce.errors import BadInputError, OnnxReduceError, SetupError
+from onnxreduce.explain.explain import Limits
+from onnxreduce.explain.explanation import Explanation
 from onnxreduce.graph.prepare import InputOptions
 from onnxreduce.oracle.build import Setup
 from onnxreduce.oracle.choose import Settings, choose
@@ -17,7 +19,9 @@ __all__ = [
     "Budget",
     "Check",
     "DoesNotFailError",
+    "Explanation",
     "InputOptions",
+    "Limits",
     "OnnxReduceError",
     "OracleSpec",
     "Outcome",
@@ -31,6 +35,7 @@ __all__ = [
     "Watcher",
     "check",
     "choose",
+    "explain",
     "reduce",
 ]
 

@@ -1,14 +1,18 @@
-"""The library: `reduce` and `check`. The command line is a thin shell over these."""
+"""The library: `reduce`, `check` and `explain`. The command line is a thin shell over these."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from onnx import ModelProto
 
+from onnxreduce.emit import PASSING_DATA, PASSING_MODEL
 from onnxreduce.errors import BadInputError
+from onnxreduce.explain.explain import EXPLANATION, PATIENCE, Explainer, Limits
+from onnxreduce.explain.explanation import Explanation
+from onnxreduce.explain.reduced import read_reduced
 from onnxreduce.graph.candidate import whole
 from onnxreduce.graph.prepare import GivenInputs, InputOptions, prepare
 from onnxreduce.oracle import spec as specs
@@ -25,7 +29,7 @@ from onnxreduce.reduction.watcher import Watcher
 
 OURS = (
     JOURNAL, "summary.json", "reduced.onnx", "build_repro.py", "repro.html", "test_data_set_0", "weights", STEPS,
-    ALSO_FOUND,
+    ALSO_FOUND, EXPLANATION, PASSING_MODEL, PASSING_DATA,
 )  # fmt: skip
 """What a reduction writes into its folder."""
 
@@ -100,6 +104,31 @@ def check(
     finally:
         if judge is not oracle:
             judge.close()
+
+
+def explain(
+    folder: str | Path,
+    *,
+    setup: Setup | None = None,
+    limits: Limits | None = None,
+    report: Callable[[str], None] = lambda text: None,
+) -> Explanation:
+    """Find out more about the reduced model in a folder that `reduce` has written, and write it there.
+
+    Writes `explanation.json`; where a model that differs in one thing is right, `passing.onnx` with its data set, and
+    into `build_repro.py` how to build it. `limits`: what it may cost. `report` gets a line at each step. An interrupt
+    keeps what is known.
+
+    Raises BadInputError (no such folder, or damaged), SetupError (browser, adapter, package or provider is missing),
+    DoesNotFailError (the reduced model shows no fault here).
+    """
+    reduced = read_reduced(Path(folder))
+    setup = replace(setup or Setup(report=report), jobs=1, cluster=None)
+    oracle = reduced.oracle(replace(setup, patience=setup.patience or PATIENCE))
+    try:
+        return Explainer(reduced, oracle, limits or Limits(), report)()
+    finally:
+        oracle.close()
 
 
 def _spec(oracle: str | specs.OracleSpec | Oracle) -> specs.OracleSpec | Oracle:

@@ -17,6 +17,7 @@ from typer.core import TyperGroup
 
 from onnxreduce import terminal
 from onnxreduce.errors import BadInputError, OnnxReduceError, SetupError
+from onnxreduce.explain.explanation import Explanation
 from onnxreduce.options import (
     AdapterOption,
     BrowserOption,
@@ -30,8 +31,10 @@ from onnxreduce.oracle import spec as specs
 from onnxreduce.oracle.build import BuiltOracle
 from onnxreduce.oracle.verdict import Outcome
 from onnxreduce.reduction.problem import Budget
+from onnxreduce.reduction.result import Status
 from onnxreduce.reduction.shrink import KINDS_KEPT
 from onnxreduce.spread import spread
+from onnxreduce.tables import show_explanation
 from onnxreduce.words import printable
 
 REDUCE = "reduce"
@@ -104,15 +107,19 @@ def reduce_command(
     time_limit: Annotated[
         float | None, typer.Option("--time-limit", metavar="SECONDS", min=0, help="Stop after this many seconds.")
     ] = None,
+    no_explain: Annotated[
+        bool, typer.Option("--no-explain", help="Leave out what `onnxreduce explain` finds out at the end.")
+    ] = False,
 ) -> None:
     """Reduce a faulty model to the few nodes that still show the fault."""
-    from onnxreduce.api import reduce
+    from onnxreduce.api import explain, reduce
     from onnxreduce.reduction.driver import Shrinks
     from onnxreduce.reduction.passes.table import chosen, kept_kinds
 
     unlimited = float("inf")
     shrinks = Shrinks(chosen(passes, skip), kept_kinds(keep))
     with terminal.Progress() as progress:
+        setup = replace(places.setup(progress.stage, ort_web), jobs=jobs, cluster=cluster)
         reduction = reduce(
             model.model,
             oracle.chosen(),
@@ -120,13 +127,45 @@ def reduce_command(
             output=output or Path(f"{model.model.stem}-reduced"),
             force=force,
             options=model.making,
-            setup=replace(places.setup(progress.stage, ort_web), jobs=jobs, cluster=cluster),
+            setup=setup,
             budget=Budget(max_calls or unlimited, unlimited if time_limit is None else time_limit),
             shrinks=shrinks,
             watcher=progress.watcher(),
         )
-    terminal.show_reduction(Console(), reduction)
+        console = Console()
+        terminal.show_reduction(console, reduction)
+        if reduction.status is Status.REDUCED and reduction.folder and not no_explain:
+            _explain_too(console, lambda folder: explain(folder, setup=setup, report=progress.stage), reduction.folder)
     raise typer.Exit(reduction.status.exit_code)
+
+
+@app.command("explain")
+@spread
+def explain_command(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", parser=path, help="A folder that a reduction has written.")],
+    places: PlaceOptions,
+    ort_web: OrtWebOption = None,
+    max_calls: Annotated[
+        int, typer.Option("--max-calls", min=0, help="Oracle calls for models that differ in one thing.")
+    ] = 80,
+    time_limit: Annotated[
+        float, typer.Option("--time-limit", metavar="SECONDS", min=0, help="Seconds for each of the parts.")
+    ] = 60,
+    versions: Annotated[
+        int, typer.Option("--versions", metavar="N", min=0, help="Other released versions to run.")
+    ] = 3,
+    fetch: Annotated[
+        int, typer.Option("--fetch", metavar="N", min=0, help="Versions to fetch for that, beside the latest.")
+    ] = 0,
+) -> None:
+    """Find out more about a reduced model: what heals it, and where else it fails."""
+    from onnxreduce.api import explain
+    from onnxreduce.explain.explain import Limits
+
+    report = _reporter()
+    setup = places.setup(report, ort_web)
+    found = explain(folder, setup=setup, limits=Limits(max_calls, time_limit, versions, fetch), report=report)
+    show_explanation(Console(), found)
 
 
 @app.command("check")
@@ -267,6 +306,16 @@ def main() -> None:
 def _fail(text: str, code: int) -> NoReturn:
     print(f"onnxreduce: {printable(' '.join(text.split()))}", file=sys.stderr)
     sys.exit(code)
+
+
+def _explain_too(console: Console, explain: Callable[[Path], Explanation], folder: Path) -> None:
+    """Explain a reduction that stands, whatever becomes of its explanation."""
+    try:
+        show_explanation(console, explain(folder), short=True)
+    except (OnnxReduceError, OSError) as error:
+        print(f"not explained: {terminal.printable(' '.join(str(error).split()))}", file=sys.stderr)
+    except KeyboardInterrupt:
+        print("not explained: interrupted", file=sys.stderr)
 
 
 def _reporter() -> Callable[[str], None]:

@@ -65,7 +65,8 @@ def _changed(
         if end - start > both:
             lines.append(f"del {field}[{start + both}:{end}]" if end - start - both > 1 else f"del {field}[{end - 1}]")
         lines += _statements(f"{field}[{{}}].CopyFrom(", entries[:both], start)
-        lines += _statements(f"{field}.insert({{}}, ", entries[both:], start + both)
+        at_end = end == len(marks[0])
+        lines += _statements(f"{field}.append(" if at_end else f"{field}.insert({{}}, ", entries[both:], start + both)
     return lines
 
 

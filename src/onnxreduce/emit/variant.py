@@ -40,8 +40,10 @@ _ARGUMENTS = """    import argparse
 {options}    asked = parser.parse_args()
     made, values = {made}
 """
-_RUN = '''def run(made, values, data):
-    """Print how the outputs of onnxruntime ({version} is wrong) at level {level} differ from {right_words}."""
+_RUN = '''def run(made, values{data}):
+    """Run the model in onnxruntime ({version} is wrong) at level {level},
+    and print by how much its outputs differ from {right_words}.
+    """
     import onnxruntime as ort
 
     def outputs(level):
@@ -124,7 +126,7 @@ def extended(
         files = (
             f'"{PASSING_DATA}" if asked.variant == "passing" else "{FAILING_DATA}"' if passing else f'"{FAILING_DATA}"'
         )
-        main += f"    if asked.run:\n        run(made, values, {files})\n"
+        main += f"    if asked.run:\n        run(made, values{'' if run.reference_level else f', {files}'})\n"
     return Script(f"{failing}{_MARK}{', '.join(offers)}.\n{head}\n{body}\n\n{_MAIN}{main}", data)
 
 
@@ -174,12 +176,13 @@ def _same(left: StoredTensor, right: StoredTensor) -> bool:
 
 def _run(run: PythonRun) -> str:
     if run.reference_level is not None:
-        right, words = f"outputs(levels.{run.reference_level})", f"those at level {run.reference_level}"
+        right, words = f"outputs(levels.{run.reference_level})", f"those at {run.reference_level}"
     else:
         right = 'onnx.load_tensor(HERE / data / f"output_{at}.pb") for at in range(len(made.graph.output))'
         right, words = f"[numpy_helper.to_array(each) for each in ({right})]", "those stored in the test data set"
     more = f", disabled_optimizers={list(run.disabled_optimizers)!r}" if run.disabled_optimizers else ""
     return _RUN.format(
+        data="" if run.reference_level else ", data",
         version=docstring_line(run.version),
         level=run.level,
         suspect=run.level,

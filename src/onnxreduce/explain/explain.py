@@ -34,9 +34,11 @@ from onnxreduce.runtimes.base import Status, request
 from onnxreduce.runtimes.packages import cached_versions
 from onnxreduce.runtimes.target import Target
 
-FILE = "explanation.json"
+EXPLANATION = "explanation.json"
 FIRST_TIMEOUT = 120.0
 """Seconds for the first run of a reduced model."""
+PATIENCE = 120.0
+"""Seconds for the download of a version that is only run for comparison."""
 EXPOSED = "exposed values"
 TWO_TARGETS = "this needs an oracle of two targets; a command or function has none"
 
@@ -99,7 +101,7 @@ class Explainer:
                 self._problem.close()
         explanation = self._explanation()
         text = json.dumps(explanation.to_json(), indent=2, ensure_ascii=False) + "\n"
-        write_atomically(self.reduced.folder / FILE, text.encode())
+        write_atomically(self.reduced.folder / EXPLANATION, text.encode())
         return explanation
 
     def _ran(self, name: str, part: Callable[[], None]) -> bool:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from onnxreduce.errors import BadInputError
 from onnxreduce.graph.candidate import Candidate, whole
 from onnxreduce.graph.prepare import InputOptions, prepare
-from onnxreduce.oracle.build import Setup
+from onnxreduce.oracle.build import BuiltOracle, Setup, refuse_idle
 from onnxreduce.oracle.rebuild import rebuild
 from onnxreduce.oracle.signature import Signature
 from onnxreduce.oracle.spec import OracleSpec
@@ -40,8 +40,15 @@ class Reduced:
         return found
 
     def oracle(self, setup: Setup) -> Oracle:
-        """The oracle of the reduction, built again; the caller closes it."""
-        return rebuild(self.summary["oracle_record"], setup)
+        """The oracle of the reduction, built again; the caller closes it.
+
+        What `ort_web` asks for, of the setup or of the reduction, goes into its targets: others can be run beside it.
+        """
+        spec, ort_web = self.spec, setup.ort_web or self.ort_web
+        if spec is None:
+            return rebuild(self.summary["oracle_record"], setup)
+        refuse_idle(setup, spec.name, (spec.reference.runtime, spec.suspect.runtime))
+        return BuiltOracle(spec.at_ort_web(ort_web) if ort_web else spec, replace(setup, ort_web=None))
 
 
 def read_reduced(folder: Path) -> Reduced:

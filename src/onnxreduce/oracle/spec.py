@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +76,14 @@ class OracleSpec:
             Expectation(Kind[data["expect"]] if data["expect"] else None, data["match"]),
             data.get("slower"),
         )
+
+    def at_ort_web(self, version: str) -> OracleSpec:
+        """The same oracle with its onnxruntime-web targets at another version, or at the folder of a local build."""
+
+        def at(target: Target) -> Target:
+            return target.with_version(version) if target.runtime == "ort-web" else target
+
+        return replace(self, reference=at(self.reference), suspect=at(self.suspect))
 
 
 def shipped_folder() -> Path:

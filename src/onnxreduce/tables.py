@@ -1,0 +1,125 @@
+"""An explanation as tables for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from onnxreduce.explain.explanation import Explanation, Measured, Neighbour, Variant
+from onnxreduce.oracle.signature import WRONG_VALUES
+from onnxreduce.terminal import NARROW, printable
+
+KINDS = ("node", "order", "input", "output", "attribute", "dimension", "value")
+"""Kinds of neighbours in the order in which a reader wants to know."""
+REASON = 72
+"""Characters of a reason in a table; all of it is in `explanation.json`."""
+SHOWN = 12
+"""Rows of each kind in the short form."""
+_WRONG = tuple(kind.value for kind in WRONG_VALUES)
+
+
+def show_explanation(console: Console, found: Explanation, *, short: bool = False) -> None:
+    """What heals and what does not, other ways to run the model, and what was found out. `short`: for most readers."""
+    if found.neighbours:
+        console.print(_neighbours(found, SHOWN if short else len(found.neighbours)))
+    if found.variants:
+        console.print(_groups(found.variants) if short else _variants(found.variants))
+    facts = [each.statement for each in found.findings]
+    if found.closest is not None:
+        facts.append(f"nearest model that is right: {_words(found.closest)} (build_repro.py --variant passing)")
+    if found.optimizers:
+        facts.append(f"healed by disabling {', '.join(found.optimizers)}")
+    if found.changed is not None:
+        outcomes = dict(found.bisection)
+        facts.append(", ".join(f"{version} {outcomes[version]}" for version in found.changed))
+    for text in facts:
+        console.print(_safe(text), highlight=False)
+    for part, reason in found.notes.items():
+        console.print(f"[yellow]{_safe(part)}[/]: {_safe(reason)}", highlight=False)
+
+
+def _neighbours(found: Explanation, most: int) -> Table:
+    ordered = sorted(found.neighbours, key=lambda each: KINDS.index(each.kind))
+    right = [each for each in ordered if each.heals]
+    wrong = [each for each in ordered if not each.heals]
+    title = f"with one thing changed: {len(right)} are right, {len(wrong)} are not"
+    table = Table(title=title, title_justify="left", title_style="bold")
+    table.add_column("change", overflow="fold", min_width=NARROW)
+    table.add_column("result", overflow="fold", min_width=6)
+    shown = [*right[:most], *wrong[:most]]
+    for each in shown:
+        table.add_row(_safe(_words(each)), _outcome(each.result))
+    if len(shown) < len(found.neighbours):
+        table.caption = f"{len(found.neighbours) - len(shown)} more in explanation.json"
+    return table
+
+
+def _variants(variants: Sequence[Variant]) -> Table:
+    table = Table(title="unchanged, run in another way", title_justify="left", title_style="bold")
+    table.add_column("varied", overflow="fold")
+    table.add_column("value", overflow="fold", min_width=NARROW)
+    table.add_column("result", overflow="fold", min_width=NARROW)
+    table.add_column("of scale", justify="right", no_wrap=True)
+    group = ""
+    for each in variants:
+        if group and each.group != group:
+            table.add_section()
+        text = _outcome(each.result) + (f": {_reason(each.result)}" if each.result.outcome == "not run" else "")
+        relative = each.result.relative
+        table.add_row(
+            _safe(each.group if each.group != group else ""),
+            _safe(_name(each)),
+            text,
+            "" if relative is None else f"{relative:.1e}",
+        )
+        group = each.group
+    return table
+
+
+def _groups(variants: Sequence[Variant]) -> Table:
+    """One row for each thing that is varied."""
+    table = Table(title="unchanged, run in another way", title_justify="left", title_style="bold")
+    table.add_column("varied", overflow="fold")
+    for name in ("right", "not right"):
+        table.add_column(name, overflow="fold", min_width=NARROW // 2)
+    for group in dict.fromkeys(each.group for each in variants):
+        members = [each for each in variants if each.group == group and each.result.outcome != "not run"]
+        right = [_name(each) for each in members if each.result.outcome == "passes"]
+        wrong = [_name(each) for each in members if each.result.outcome != "passes"]
+        if members:
+            table.add_row(_safe(group), _safe("; ".join(right)), _safe("; ".join(wrong)))
+    left_out = sum(each.result.outcome == "not run" for each in variants)
+    if left_out:
+        table.caption = f"{left_out} not run: the reasons are in explanation.json"
+    return table
+
+
+def _name(variant: Variant) -> str:
+    implementation = variant.facts.get("implementation")
+    shown = variant.group == "bundle" and implementation
+    return f"{variant.name} ({implementation})" if shown else variant.name
+
+
+def _outcome(measured: Measured) -> str:
+    if measured.outcome == "passes":
+        return "[green]right[/]"
+    if measured.outcome != "fails":
+        return f"[yellow]{measured.outcome}[/]"
+    text = "still wrong" if measured.signature in _WRONG else measured.signature
+    return f"[red]{_safe(text)}[/]"
+
+
+def _reason(measured: Measured) -> str:
+    text = measured.message.partition("ERROR_MESSAGE: ")[2] or measured.message
+    return _safe(text if len(text) <= REASON else text[:REASON].rpartition(" ")[0] + " ...")
+
+
+def _words(neighbour: Neighbour) -> str:
+    return f"{neighbour.subject} {neighbour.change}"
+
+
+def _safe(text: str) -> str:
+    return escape(printable(text))
