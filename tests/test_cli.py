@@ -20,7 +20,7 @@ from onnx import TensorProto, numpy_helper
 import onnxreduce
 
 Args = list[str | Path]
-DELETION = ("--passes", "")
+DELETION = ("--passes", "", "--no-explain")
 """What these tests are about does not hang on how far a result is shrunk."""
 
 
@@ -430,7 +430,7 @@ def test_a_name_that_is_no_text_is_kept_out_of_the_way(levels: Path, tmp_path: P
     _reduced(done, tmp_path / "to")
 
 
-@pytest.mark.parametrize("command", [["check"], ["reduce", "--passes", ""], ["oracles"], ["passes"]])
+@pytest.mark.parametrize("command", [["check"], ["reduce", *DELETION], ["oracles"], ["passes"]])
 def test_the_narrowest_terminal_shows_what_matters(command: list[str], levels: Path, tmp_path: Path) -> None:
     model, data = faults.save(faults.normalisation(), tmp_path, "wrong.onnx")
     args = [model, "--inputs", data, "--oracle", levels] if command[0] in ("check", "reduce") else []

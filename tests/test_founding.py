@@ -27,7 +27,7 @@ def founding(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def reduce(founding: Path, name: str, folder: Path, *more: str) -> children.Done:
     args = [founding / f"{name}.onnx", "--inputs", founding / f"{name}.npz", "--oracle", "webgpu-vs-wasm"]
-    return children.onnxreduce(*args, "-o", "to", *more, cwd=folder, timeout=300)
+    return children.onnxreduce(*args, "-o", "to", "--no-explain", *more, cwd=folder, timeout=300)
 
 
 def summary(folder: Path) -> dict[str, object]:

@@ -1,9 +1,7 @@
 """onnxreduce: cut a faulty ONNX model down to the few nodes that still show the fault."""
 
-from onnxreduce.api import Check, check, explain, reduce
+from onnxreduce.api import Check, check, reduce
 from onnxreduce.errors import BadInputError, OnnxReduceError, SetupError
-from onnxreduce.explain.explain import Limits
-from onnxreduce.explain.explanation import Explanation
 from onnxreduce.graph.prepare import InputOptions
 from onnxreduce.oracle.build import Setup
 from onnxreduce.oracle.choose import Settings, choose
@@ -19,9 +17,7 @@ __all__ = [
     "Budget",
     "Check",
     "DoesNotFailError",
-    "Explanation",
     "InputOptions",
-    "Limits",
     "OnnxReduceError",
     "OracleSpec",
     "Outcome",
@@ -35,7 +31,6 @@ __all__ = [
     "Watcher",
     "check",
     "choose",
-    "explain",
     "reduce",
 ]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from onnx import ModelProto
 
-from onnxreduce.emit import PASSING_DATA, PASSING_MODEL
+from onnxreduce.emit import PASSING_DATA, PASSING_MODEL, write_report
 from onnxreduce.errors import BadInputError
 from onnxreduce.explain.explain import EXPLANATION, PATIENCE, Explainer, Limits
 from onnxreduce.explain.explanation import Explanation
@@ -116,8 +116,8 @@ def explain(
     """Find out more about the reduced model in a folder that `reduce` has written, and write it there.
 
     Writes `explanation.json`; where a model that differs in one thing is right, `passing.onnx` with its data set, and
-    into `build_repro.py` how to build it. `limits`: what it may cost. `report` gets a line at each step. An interrupt
-    keeps what is known.
+    into `build_repro.py` how to build it; then the reports once more. `limits`: what it may cost. `report` gets a line
+    at each step. An interrupt keeps what is known.
 
     Raises BadInputError (no such folder, or damaged), SetupError (browser, adapter, package or provider is missing),
     DoesNotFailError (the reduced model shows no fault here).
@@ -126,9 +126,11 @@ def explain(
     setup = replace(setup or Setup(report=report), jobs=1, cluster=None)
     oracle = reduced.oracle(replace(setup, patience=setup.patience or PATIENCE))
     try:
-        return Explainer(reduced, oracle, limits or Limits(), report)()
+        explanation = Explainer(reduced, oracle, limits or Limits(), report)()
     finally:
         oracle.close()
+    write_report(reduced.folder)
+    return explanation
 
 
 def _spec(oracle: str | specs.OracleSpec | Oracle) -> specs.OracleSpec | Oracle:

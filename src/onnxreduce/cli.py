@@ -17,7 +17,6 @@ from typer.core import TyperGroup
 
 from onnxreduce import terminal
 from onnxreduce.errors import BadInputError, OnnxReduceError, SetupError
-from onnxreduce.explain.explanation import Explanation
 from onnxreduce.options import (
     AdapterOption,
     BrowserOption,
@@ -112,14 +111,13 @@ def reduce_command(
     ] = False,
 ) -> None:
     """Reduce a faulty model to the few nodes that still show the fault."""
-    from onnxreduce.api import explain, reduce
+    from onnxreduce.api import reduce
     from onnxreduce.reduction.driver import Shrinks
     from onnxreduce.reduction.passes.table import chosen, kept_kinds
 
     unlimited = float("inf")
     shrinks = Shrinks(chosen(passes, skip), kept_kinds(keep))
     with terminal.Progress() as progress:
-        setup = replace(places.setup(progress.stage, ort_web), jobs=jobs, cluster=cluster)
         reduction = reduce(
             model.model,
             oracle.chosen(),
@@ -127,15 +125,14 @@ def reduce_command(
             output=output or Path(f"{model.model.stem}-reduced"),
             force=force,
             options=model.making,
-            setup=setup,
+            setup=replace(places.setup(progress.stage, ort_web), jobs=jobs, cluster=cluster),
             budget=Budget(max_calls or unlimited, unlimited if time_limit is None else time_limit),
             shrinks=shrinks,
             watcher=progress.watcher(),
         )
-        console = Console()
-        terminal.show_reduction(console, reduction)
-        if reduction.status is Status.REDUCED and reduction.folder and not no_explain:
-            _explain_too(console, lambda folder: explain(folder, setup=setup, report=progress.stage), reduction.folder)
+    terminal.show_reduction(Console(), reduction)
+    if reduction.status is Status.REDUCED and reduction.folder and not no_explain:
+        _explain_too(reduction.folder, places, ort_web)
     raise typer.Exit(reduction.status.exit_code)
 
 
@@ -164,7 +161,9 @@ def explain_command(
 
     report = _reporter()
     setup = places.setup(report, ort_web)
-    found = explain(folder, setup=setup, limits=Limits(max_calls, time_limit, versions, fetch), report=report)
+    found = explain(
+        folder, setup=setup, limits=Limits(max_calls, time_limit, time_limit, versions, fetch), report=report
+    )
     show_explanation(Console(), found)
 
 
@@ -308,14 +307,17 @@ def _fail(text: str, code: int) -> NoReturn:
     sys.exit(code)
 
 
-def _explain_too(console: Console, explain: Callable[[Path], Explanation], folder: Path) -> None:
+def _explain_too(folder: Path, places: PlaceOptions, ort_web: str | None) -> None:
     """Explain a reduction that stands, whatever becomes of its explanation."""
+    from onnxreduce.api import explain
+
+    report = _reporter()
     try:
-        show_explanation(console, explain(folder), short=True)
+        show_explanation(Console(), explain(folder, setup=places.setup(report, ort_web), report=report), short=True)
     except (OnnxReduceError, OSError) as error:
-        print(f"not explained: {terminal.printable(' '.join(str(error).split()))}", file=sys.stderr)
+        report(f"not explained: {printable(' '.join(str(error).split()))}")
     except KeyboardInterrupt:
-        print("not explained: interrupted", file=sys.stderr)
+        report("not explained: interrupted")
 
 
 def _reporter() -> Callable[[str], None]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from onnxreduce.explain.explanation import Explanation, Measured, Neighbour, Variant
 from onnxreduce.oracle.signature import WRONG_VALUES
-from onnxreduce.terminal import NARROW, printable
+from onnxreduce.terminal import NARROW
+from onnxreduce.words import safe
 
 KINDS = ("node", "order", "input", "output", "attribute", "dimension", "value")
 """Kinds of neighbours in the order in which a reader wants to know."""
@@ -36,9 +36,9 @@ def show_explanation(console: Console, found: Explanation, *, short: bool = Fals
         outcomes = dict(found.bisection)
         facts.append(", ".join(f"{version} {outcomes[version]}" for version in found.changed))
     for text in facts:
-        console.print(_safe(text), highlight=False)
+        console.print(safe(text), highlight=False)
     for part, reason in found.notes.items():
-        console.print(f"[yellow]{_safe(part)}[/]: {_safe(reason)}", highlight=False)
+        console.print(f"[yellow]{safe(part)}[/]: {safe(reason)}", highlight=False)
 
 
 def _neighbours(found: Explanation, most: int) -> Table:
@@ -51,7 +51,7 @@ def _neighbours(found: Explanation, most: int) -> Table:
     table.add_column("result", overflow="fold", min_width=6)
     shown = [*right[:most], *wrong[:most]]
     for each in shown:
-        table.add_row(_safe(_words(each)), _outcome(each.result))
+        table.add_row(safe(_words(each)), _outcome(each.result))
     if len(shown) < len(found.neighbours):
         table.caption = f"{len(found.neighbours) - len(shown)} more in explanation.json"
     return table
@@ -70,8 +70,8 @@ def _variants(variants: Sequence[Variant]) -> Table:
         text = _outcome(each.result) + (f": {_reason(each.result)}" if each.result.outcome == "not run" else "")
         relative = each.result.relative
         table.add_row(
-            _safe(each.group if each.group != group else ""),
-            _safe(_name(each)),
+            safe(each.group if each.group != group else ""),
+            safe(_name(each)),
             text,
             "" if relative is None else f"{relative:.1e}",
         )
@@ -90,7 +90,7 @@ def _groups(variants: Sequence[Variant]) -> Table:
         right = [_name(each) for each in members if each.result.outcome == "passes"]
         wrong = [_name(each) for each in members if each.result.outcome != "passes"]
         if members:
-            table.add_row(_safe(group), _safe("; ".join(right)), _safe("; ".join(wrong)))
+            table.add_row(safe(group), safe("; ".join(right)), safe("; ".join(wrong)))
     left_out = sum(each.result.outcome == "not run" for each in variants)
     if left_out:
         table.caption = f"{left_out} not run: the reasons are in explanation.json"
@@ -109,17 +109,13 @@ def _outcome(measured: Measured) -> str:
     if measured.outcome != "fails":
         return f"[yellow]{measured.outcome}[/]"
     text = "still wrong" if measured.signature in _WRONG else measured.signature
-    return f"[red]{_safe(text)}[/]"
+    return f"[red]{safe(text)}[/]"
 
 
 def _reason(measured: Measured) -> str:
     text = measured.message.partition("ERROR_MESSAGE: ")[2] or measured.message
-    return _safe(text if len(text) <= REASON else text[:REASON].rpartition(" ")[0] + " ...")
+    return safe(text if len(text) <= REASON else text[:REASON].rpartition(" ")[0] + " ...")
 
 
 def _words(neighbour: Neighbour) -> str:
     return f"{neighbour.subject} {neighbour.change}"
-
-
-def _safe(text: str) -> str:
-    return escape(printable(text))

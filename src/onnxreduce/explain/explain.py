@@ -45,7 +45,7 @@ TWO_TARGETS = "this needs an oracle of two targets; a command or function has no
 
 @dataclass(frozen=True)
 class Limits:
-    """What explaining may cost: oracle calls and seconds for neighbours, seconds for variants and for each bisection.
+    """What explaining may cost: oracle calls and seconds for neighbours, seconds for variants, and for each bisection.
 
     `versions`: other released versions that are run; of those that are not here yet the latest is fetched, and `fetch`
     others.
@@ -53,6 +53,7 @@ class Limits:
 
     calls: int = 80
     seconds: float = 60.0
+    variant_seconds: float = 60.0
     versions: int = OTHERS
     fetch: int = 0
 
@@ -168,7 +169,7 @@ class Explainer:
             raise OnnxReduceError(f"the reference fails: {right.message}")
         expected = {name: StoredTensor.from_array(array) for name, array in right.outputs.items()}
         candidate = replace(self.reduced.candidate, expected=expected)
-        self._runner = Runner(oracle, candidate, self._repeats, self.limits.seconds)
+        self._runner = Runner(oracle, candidate, self._repeats, self.limits.variant_seconds)
         self.report("variants: levels, bundles, versions, options and other runtimes")
         pinned, versions = _pinned(suspect, facts), list[tuple[str, str]]()
         if suspect.runtime in ("ort-web", "ort"):
@@ -221,7 +222,7 @@ class Explainer:
 
     def _find_optimizers(self) -> None:
         """Where another level heals: through which optimizers."""
-        runner, end = self._run_already(), time.monotonic() + self.limits.seconds
+        runner, end = self._run_already(), time.monotonic() + self.limits.variant_seconds
         if not any(each.group == LEVEL and each.result.outcome == "passes" for each in self._variants):
             return
         self.report("a lower level heals it: looking for the optimizer")
@@ -237,7 +238,7 @@ class Explainer:
         """Where versions differ: between which two it changes."""
         runner = self._run_already()
         _, suspect, facts = self._two_targets()
-        fetch, seconds = self.limits.fetch, self.limits.seconds
+        fetch, seconds = self.limits.fetch, self.limits.variant_seconds
         pinned = _pinned(suspect, facts)
         found = since_when(runner, suspect, pinned, self._variants, self._releases, fetch=fetch, seconds=seconds)
         self._given |= {"bisection": found.steps, "changed": found.changed}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from onnxreduce.emit.folder import write_atomically
+from onnxreduce.emit.folder import remove_passing, write_atomically
 from onnxreduce.emit.report.archive import ARCHIVE, write_archive
 from onnxreduce.emit.report.facts import read_facts
 from onnxreduce.emit.report.issue import ISSUE, issue_text
@@ -18,18 +18,15 @@ WRITTEN = (ISSUE, ARCHIVE, REPORT, *WORDS)
 """All names that `write_report` may write."""
 
 
-EXPLAINED = ("explanation.json", "passing.onnx")
-"""What holds for one reduced model only."""
-
-
 def write_report(folder: Path, *, of_new_model: bool = False) -> list[str]:
     """Write the reports into a folder that a reduction has left, in place of earlier ones; the names of the files.
 
     `of_new_model`: the explanation of a model that was there before is removed first.
     Raises BadInputError when `summary.json` or `reduced.onnx` cannot be read, OSError when nothing can be written.
     """
-    for name in EXPLAINED if of_new_model else ():
-        (folder / name).unlink(missing_ok=True)
+    if of_new_model:
+        (folder / "explanation.json").unlink(missing_ok=True)
+        remove_passing(folder)
     facts = read_facts(folder)
     upstream = upstream_tests(facts)
     for name in WORDS:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from onnxreduce.emit.folder import DATA_SET, MODEL_NAME, SCRIPT_NAME, write_atomically
+from onnxreduce.emit.variant import PASSING_DATA, PASSING_MODEL
 
 ARCHIVE = "repro.zip"
 LARGEST = 1 << 30
@@ -19,14 +20,15 @@ _NAMES = (
     "repro.html",
     MODEL_NAME,
     f"{MODEL_NAME}.data",
-    "passing.onnx",
+    PASSING_MODEL,
+    f"{PASSING_MODEL}.data",
     "summary.json",
     "explanation.json",
     "operator_test.jsonc",
     "browser_test.js",
     "test_repro.py",
 )
-_FOLDERS = (DATA_SET, "weights")
+_FOLDERS = (DATA_SET, "weights", PASSING_DATA)
 _TIME = (1980, 1, 1, 0, 0, 0)
 """The earliest that the format knows."""
 

@@ -73,8 +73,8 @@ class Runner:
 
     def _judged(self, other: DifferentialOracle) -> Verdict:
         for _ in range(self.repeats):
-            self.calls += 1
             verdict = other.judge(self.candidate, fresh=True, alone=True)
+            self.calls += 1
             if verdict.outcome is not Outcome.PASSES:
                 break
         return verdict
