@@ -26,7 +26,7 @@ def show_explanation(console: Console, found: Explanation, *, short: bool = Fals
     if found.neighbours:
         console.print(_neighbours(found, SHOWN if short else len(found.neighbours)))
     if found.variants:
-        console.print(_groups(found.variants) if short else _variants(found.variants))
+        console.print(_groups(found.variants) if short else _variants(found.variants, found.reduced))
     facts = [each.statement for each in found.findings]
     if found.closest is not None:
         facts.append(f"nearest model that is right: {_words(found.closest)} (build_repro.py --variant passing)")
@@ -45,19 +45,19 @@ def _neighbours(found: Explanation, most: int) -> Table:
     ordered = sorted(found.neighbours, key=lambda each: KINDS.index(each.kind))
     right = [each for each in ordered if each.heals]
     wrong = [each for each in ordered if not each.heals]
-    title = f"with one thing changed: {len(right)} are right, {len(wrong)} are not"
+    title = f"with one thing changed: {len(right)} right, {len(wrong)} not"
     table = Table(title=title, title_justify="left", title_style="bold")
     table.add_column("change", overflow="fold", min_width=NARROW)
     table.add_column("result", overflow="fold", min_width=6)
     shown = [*right[:most], *wrong[:most]]
     for each in shown:
-        table.add_row(safe(_words(each)), _outcome(each.result))
+        table.add_row(safe(_words(each)), _outcome(each.result, found.reduced))
     if len(shown) < len(found.neighbours):
         table.caption = f"{len(found.neighbours) - len(shown)} more in explanation.json"
     return table
 
 
-def _variants(variants: Sequence[Variant]) -> Table:
+def _variants(variants: Sequence[Variant], reduced: Measured | None) -> Table:
     table = Table(title="unchanged, run in another way", title_justify="left", title_style="bold")
     table.add_column("varied", overflow="fold")
     table.add_column("value", overflow="fold", min_width=NARROW)
@@ -67,7 +67,9 @@ def _variants(variants: Sequence[Variant]) -> Table:
     for each in variants:
         if group and each.group != group:
             table.add_section()
-        text = _outcome(each.result) + (f": {_reason(each.result)}" if each.result.outcome == "not run" else "")
+        text = _outcome(each.result, reduced) + (
+            f": {_reason(each.result)}" if each.result.outcome == "not run" else ""
+        )
         relative = each.result.relative
         table.add_row(
             safe(each.group if each.group != group else ""),
@@ -99,17 +101,19 @@ def _groups(variants: Sequence[Variant]) -> Table:
 
 def _name(variant: Variant) -> str:
     implementation = variant.facts.get("implementation")
-    shown = variant.group == "bundle" and implementation
+    shown = variant.group in ("bundle", "version") and implementation
     return f"{variant.name} ({implementation})" if shown else variant.name
 
 
-def _outcome(measured: Measured) -> str:
+def _outcome(measured: Measured, reduced: Measured | None) -> str:
     if measured.outcome == "passes":
         return "[green]right[/]"
     if measured.outcome != "fails":
         return f"[yellow]{measured.outcome}[/]"
-    text = "still wrong" if measured.signature in _WRONG else measured.signature
-    return f"[red]{safe(text)}[/]"
+    if measured.signature in _WRONG:
+        return "[red]still wrong[/]" if reduced and reduced.signature in _WRONG else f"[red]{measured.signature}[/]"
+    same = reduced is not None and measured.signature == reduced.signature
+    return "[red]the same error[/]" if same else f"[red]{safe(measured.signature)}[/]"
 
 
 def _reason(measured: Measured) -> str:

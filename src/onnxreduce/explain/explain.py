@@ -16,7 +16,7 @@ from onnxreduce.explain.explanation import Explanation, Measured, Variant
 from onnxreduce.explain.heal import fewest_that_heal, named
 from onnxreduce.explain.neighbours import Near, find_neighbours, nearest
 from onnxreduce.explain.reduced import Reduced
-from onnxreduce.explain.since import NO_TIME, since_when
+from onnxreduce.explain.since import since_when
 from onnxreduce.explain.variants import Runner, known_releases, ways
 from onnxreduce.explain.variants.releases import OTHERS, Releases, others
 from onnxreduce.explain.variants.ways import LEVEL
@@ -40,6 +40,7 @@ FIRST_TIMEOUT = 120.0
 PATIENCE = 120.0
 """Seconds for the download of a version that is only run for comparison."""
 EXPOSED = "exposed values"
+NO_TIME = "the time for this was used up"
 TWO_TARGETS = "this needs an oracle of two targets; a command or function has none"
 
 
@@ -86,6 +87,7 @@ class Explainer:
         """
         begun = time.monotonic()
         verdict = self._baseline()
+        self._given["reduced"] = Measured.of(verdict)
         self._seconds["reduced"] = round(time.monotonic() - begun, 2)
         parts: Iterable[tuple[str, Callable[[], None]]] = (
             ("neighbours", lambda: self._find_neighbours(verdict)),
@@ -241,6 +243,7 @@ class Explainer:
         fetch, seconds = self.limits.fetch, self.limits.variant_seconds
         pinned = _pinned(suspect, facts)
         found = since_when(runner, suspect, pinned, self._variants, self._releases, fetch=fetch, seconds=seconds)
+        self._variants += found.more
         self._given |= {"bisection": found.steps, "changed": found.changed}
         if found.note:
             self._notes["bisection"] = found.note

@@ -94,13 +94,14 @@ class Finding:
 class Explanation:
     """All of it, for one reduced model.
 
-    `closest`: the neighbour whose model is kept as the passing sibling. `optimizers`: the fewest named graph
-    optimizers that heal it when disabled; None when all of them together do not, or where that was not asked.
-    `bisection`: versions in order, each with an outcome; `changed`: last version before and first after the change.
-    `seconds`: by stage; `oracle_calls`: runs of an oracle that explaining took. `notes`: by stage, why it gave nothing,
-    or not all.
+    `reduced`: the model as it is. `closest`: the neighbour whose model is kept as the passing sibling. `optimizers`:
+    the fewest named graph optimizers that heal it when disabled; None when all of them together do not, or where that
+    was not asked. `bisection`: versions in order, each with an outcome; `changed`: last version before and first after
+    the change. `seconds`: by stage; `oracle_calls`: runs of an oracle that explaining took. `notes`: by stage, why it
+    gave nothing, or not all.
     """
 
+    reduced: Measured | None = None
     neighbours: Sequence[Neighbour] = ()
     closest: Neighbour | None = None
     variants: Sequence[Variant] = ()

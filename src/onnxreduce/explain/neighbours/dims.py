@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from onnxreduce.explain.neighbours.proposal import Proposal, listed
+from onnxreduce.explain.neighbours.proposal import Proposal
 from onnxreduce.graph.order import weights
-from onnxreduce.reduction.passes.dims import groups, resized
+from onnxreduce.reduction.passes.dims import Axis, groups, resized
 from onnxreduce.reduction.shrink import Shrinking
 
+NAMED = 2
+"""So many axes are named; of more, the tensors."""
 LARGEST = 1 << 24
 """Elements that a tensor may grow to."""
 
@@ -31,11 +33,15 @@ def dims(problem: Shrinking) -> Iterator[Proposal]:
                 options.append((rank, group, old, new))
     options.sort(key=lambda option: option[0])  # the nearest sizes of all groups before the farther ones
     for _, group, old, new in options:
-        words = [f"axis {axis} of {name}" for name, axis in sorted(group)]
-        subject = listed(words, f"axes of {old}")
         yield Proposal(
-            "dimension", subject, f"{old} → {new}", resized(problem, group, old, new), abs(math.log2(new / old))
+            "dimension", _words(group), f"{old} → {new}", resized(problem, group, old, new), abs(math.log2(new / old))
         )
+
+
+def _words(group: frozenset[Axis]) -> str:
+    if len(group) <= NAMED:
+        return " and ".join(f"axis {axis} of {name}" for name, axis in sorted(group))
+    return f"{len(group)} axes of {', '.join(sorted({name for name, _ in group}))}"
 
 
 def nearest_sizes(old: int) -> list[int]:

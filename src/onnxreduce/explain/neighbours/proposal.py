@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from onnx import NodeProto
 
 from onnxreduce.graph.draft import Draft
-
-NAMED = 2
-"""So many things are named in a subject; more are counted."""
 
 
 @dataclass(frozen=True)
@@ -32,8 +29,3 @@ def node_words(node: NodeProto) -> str:
     """A node for readers: its operator, and the first value that it writes."""
     operator = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
     return f"{operator} ({next((name for name in node.output if name), '')})"
-
-
-def listed(words: Sequence[str], what: str) -> str:
-    """Up to two things by name, more as a number of `what`."""
-    return " and ".join(words) if len(words) <= NAMED else f"{len(words)} {what}"

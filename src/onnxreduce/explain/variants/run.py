@@ -37,7 +37,11 @@ class Runner:
     _known: dict[str, tuple[Measured, Mapping[str, str]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._end = time.monotonic() + self.seconds
+        self.wind(self.seconds)
+
+    def wind(self, seconds: float) -> None:
+        """So many seconds from now on."""
+        self._end = time.monotonic() + seconds
 
     def run(self, way: Way) -> Variant:
         """What a way gives; not run, with the reason, where it cannot be."""
