@@ -314,10 +314,14 @@ def test_reduce_is_the_default_and_writes_where_the_user_is(levels: Path, tmp_pa
     done = children.onnxreduce(*args, cwd=place)
     _reduced(done, place / "wrong-reduced")
     assert "confirmed" in done.out
+    assert "healed by disabling SimplifiedLayerNormFusion" in " ".join(done.out.split())
+    assert (place / "wrong-reduced" / "explanation.json").is_file()
     assert [path.name for path in place.iterdir()] == ["wrong-reduced"]
     again = children.onnxreduce("reduce", *args, *DELETION, cwd=place)
     assert (again.code, len(again.words)) == (2, 1)
     _reduced(children.onnxreduce("reduce", "--force", *args, *DELETION, cwd=place), place / "wrong-reduced")
+    assert not (place / "wrong-reduced" / "explanation.json").exists(), "it was of another model"
+    assert not list((place / "wrong-reduced").glob("passing*"))
 
 
 def test_options_may_come_first(levels: Path, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from onnxreduce.explain.neighbours.proposal import Proposal, node_words
 from onnxreduce.graph.draft import Draft
 from onnxreduce.graph.walk import read_names
 from onnxreduce.reduction.passes.nodes import without
-from onnxreduce.reduction.passes.reorder import chains
+from onnxreduce.reduction.passes.reorder import LARGEST, chains
 from onnxreduce.reduction.passes.structure import same_type
 from onnxreduce.reduction.shrink import Shrinking
 
@@ -57,7 +57,7 @@ def swapped(problem: Shrinking) -> Iterator[Proposal]:
 def moved(problem: Shrinking) -> Iterator[Proposal]:
     """Each chain of nodes that is independent of the others, before them all."""
     nodes = problem.draft().nodes
-    parts = chains(nodes)
+    parts = chains(nodes) if len(nodes) <= LARGEST else []
     for chain in parts if len(parts) > 1 else []:
         order = [*chain, *(node for node in nodes if not any(node is member for member in chain))]
         if [id(node) for node in order] == [id(node) for node in nodes]:
