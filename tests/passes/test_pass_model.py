@@ -56,6 +56,15 @@ def test_opset_that_the_fault_needs() -> None:
     assert opset(found.best) == 13
 
 
+def test_an_opset_at_which_an_operator_means_something_else_is_not_tried() -> None:
+    text = "(float[2, 3, 4] x) => (float[2, 3, 4] y) { y = Softmax<axis=1>(x) }"
+    found = shrink_with("opset", graph(text), lambda candidate: True)
+    assert opset(found.best) == 13, "before 13 Softmax went over all axes from the given one on"
+    text = text.replace("axis=1", "axis=2")
+    found = shrink_with("opset", graph(text), lambda candidate: True)
+    assert opset(found.best) == 7, "over the last axis it is the same"
+
+
 def test_keep_opset_forbids_it() -> None:
     found = shrink_with("opset constants", graph(SOFTMAX), lambda candidate: True, keep=["opset"])
     assert opset(found.best) == 18
