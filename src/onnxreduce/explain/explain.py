@@ -40,6 +40,8 @@ FIRST_TIMEOUT = 120.0
 PATIENCE = 120.0
 """Seconds for the download of a version that is only run for comparison."""
 EXPOSED = "exposed values"
+FEW_VALUES = 16
+"""Up to so many inner values are told one by one among the variants; as neighbours they are in any case."""
 NO_TIME = "the time for this was used up"
 TWO_TARGETS = "this needs an oracle of two targets; a command or function has none"
 
@@ -200,7 +202,7 @@ class Explainer:
         draft = self._problem.draft()
         inner = [name for node in draft.nodes for name in node.output if name and not draft.is_output(name)]
         results = {"all": self._exposed(draft, inner)} if len(inner) > 1 else {}
-        for near in self._near:
+        for near in self._near if len(inner) <= FEW_VALUES else []:
             if near.neighbour.kind == "output" and near.neighbour.subject in inner:
                 results[near.neighbour.subject] = near.neighbour.result
         self._variants += [Variant(EXPOSED, name, str(suspect), result) for name, result in results.items()]

@@ -11,7 +11,8 @@ from onnxreduce.reduction.passes.dims import Axis, groups, resized
 from onnxreduce.reduction.shrink import Shrinking
 
 NAMED = 2
-"""So many axes are named; of more, the tensors."""
+"""So many axes are named; of more, the first tensors."""
+TENSORS = 3
 LARGEST = 1 << 24
 """Elements that a tensor may grow to."""
 
@@ -41,7 +42,9 @@ def dims(problem: Shrinking) -> Iterator[Proposal]:
 def _words(group: frozenset[Axis]) -> str:
     if len(group) <= NAMED:
         return " and ".join(f"axis {axis} of {name}" for name, axis in sorted(group))
-    return f"{len(group)} axes of {', '.join(sorted({name for name, _ in group}))}"
+    names = sorted({name for name, _ in group})
+    more = f" and {len(names) - TENSORS} more" if len(names) > TENSORS else ""
+    return f"{len(group)} axes of {', '.join(names[:TENSORS])}{more}"
 
 
 def nearest_sizes(old: int) -> list[int]:
