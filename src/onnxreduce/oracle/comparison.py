@@ -135,21 +135,19 @@ def _samples(
     return tuple((place, str(expected[place]), str(actual[place])) for place in places)
 
 
+def wrong_elements(expected: np.ndarray, actual: np.ndarray, tolerance: Tolerance) -> np.ndarray:
+    """Which elements differ by more than the tolerance, as bool of the same shape; shapes and dtypes are the same."""
+    if _is_floating(expected.dtype):
+        return _disagreement(expected, actual, tolerance)[0]
+    return np.asarray(expected != actual)
+
+
 def _floating(agreeing: Difference, expected: np.ndarray, actual: np.ndarray, tolerance: Tolerance) -> Difference:
-    relative = tolerance.for_dtype(expected.dtype)
-    fill = MASK_MAGNITUDES.get(expected.dtype.name, MASK_MAGNITUDE)
+    bad, distance, scale = _disagreement(expected, actual, tolerance)
     ulp = ulps(expected, actual)
     expected, actual = _wide(expected), _wide(actual)
-    finite = np.isfinite(expected)
-    scale = _scale(np.abs(expected[finite]), fill)
-    with np.errstate(invalid="ignore", over="ignore"):
-        distance = np.abs(actual - expected)
-    same = (expected == actual) | (np.isnan(expected) & np.isnan(actual))
-    distance = np.where(same, 0.0, distance)
-    allowed = tolerance.absolute + relative * np.maximum(scale, np.where(finite, np.abs(expected), 0.0))
-    lost = finite & ~np.isfinite(actual)
+    lost = np.isfinite(expected) & ~np.isfinite(actual)
     one_nan = np.isnan(expected) != np.isnan(actual)
-    bad = ~same & (~(distance <= allowed) | lost)
     measured = float(distance[np.isfinite(distance)].max(initial=0.0))
     kind = None
     if bad.any():
@@ -167,6 +165,24 @@ def _floating(agreeing: Difference, expected: np.ndarray, actual: np.ndarray, to
         nan=int(one_nan.sum()),
         first_nan=_first(one_nan),
     )
+
+
+def _disagreement(
+    expected: np.ndarray, actual: np.ndarray, tolerance: Tolerance
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """Which floating-point elements are wrong, how far each is off, and the scale of the tensor."""
+    relative = tolerance.for_dtype(expected.dtype)
+    fill = MASK_MAGNITUDES.get(expected.dtype.name, MASK_MAGNITUDE)
+    expected, actual = _wide(expected), _wide(actual)
+    finite = np.isfinite(expected)
+    scale = _scale(np.abs(expected[finite]), fill)
+    with np.errstate(invalid="ignore", over="ignore"):
+        distance = np.abs(actual - expected)
+    same = (expected == actual) | (np.isnan(expected) & np.isnan(actual))
+    distance = np.where(same, 0.0, distance)
+    allowed = tolerance.absolute + relative * np.maximum(scale, np.where(finite, np.abs(expected), 0.0))
+    lost = finite & ~np.isfinite(actual)
+    return ~same & (~(distance <= allowed) | lost), distance, scale
 
 
 def _exact(agreeing: Difference, expected: np.ndarray, actual: np.ndarray) -> Difference:
