@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +20,11 @@ from operator_test_schema import SCHEMA
 from report_cases import Case, Make, two_nodes
 
 from onnxreduce.emit import write_report
+
+sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
+
+from operator_tests import model_of
+from operator_tests import operator_tests as read_operator_tests
 
 
 def one_node(
@@ -39,52 +42,9 @@ def one_node(
 
 def operator_tests(folder: Path) -> list[dict[str, Any]]:
     """What stands in the file, once it is known to follow the schema."""
-    text = (folder / "operator_test.jsonc").read_text("utf-8")
-    found: list[dict[str, Any]] = json.loads(re.sub(r"^//.*$", "", text, flags=re.MULTILINE))
+    found = read_operator_tests(folder / "operator_test.jsonc")
     jsonschema.validate(found, SCHEMA)
     return found
-
-
-def arrays(tensors: Sequence[dict[str, Any]]) -> list[np.ndarray | None]:
-    """Tensors of the form as upstream's test-runner.ts makes them."""
-    return [
-        None
-        if each["data"] is None
-        else np.array(
-            [int(v) for v in each["data"]] if "int64" in each["type"] else each["data"], each["type"]
-        ).reshape(each["dims"])
-        for each in tensors
-    ]
-
-
-def model_of(test: dict[str, Any]) -> Case:
-    """The model that upstream's test-runner.ts makes of an operator test, and its data."""
-    case = test["cases"][0]
-    given, wanted = arrays(case["inputs"]), arrays(case["outputs"])
-    feeds = {f"input_{at}": array for at, array in enumerate(given) if array is not None}
-    expected = {f"output_{at}": array for at, array in enumerate(wanted) if array is not None}
-    node = helper.make_node(
-        test["operator"],
-        ["" if array is None else f"input_{at}" for at, array in enumerate(given)],
-        ["" if array is None else f"output_{at}" for at, array in enumerate(wanted)],
-        domain=test["opset"]["domain"],
-        **{each["name"]: each["data"] for each in test["attributes"]},
-    )
-    shapes = [shape for shape, array in zip(test["inputShapeDefinitions"], given, strict=True) if array is not None]
-    graph = helper.make_graph(
-        [node],
-        "g",
-        [
-            helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), shape)
-            for (name, array), shape in zip(feeds.items(), shapes, strict=True)
-        ],
-        [
-            helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), None)
-            for name, array in expected.items()
-        ],
-    )
-    opsets = [helper.make_opsetid(test["opset"]["domain"], test["opset"]["version"])]
-    return helper.make_model(graph, ir_version=8, opset_imports=opsets), feeds, expected
 
 
 def unsigned() -> Case:

@@ -38,6 +38,8 @@ _KINDS = {
     AttributeProto.STRING: "string",
     AttributeProto.STRINGS: "strings",
 }
+RECORDED = "The outputs were computed by onnxruntime's CPU provider in Python, without optimizations."
+"""The recorder of every reduction (see `runtimes.recording`), which is not always the reference itself."""
 _EXACT = 1 << 53
 """JavaScript reads whole numbers up to here exactly; larger ones are given as text, which BigInt reads."""
 
@@ -89,7 +91,8 @@ def _json(value: Any, indent: int) -> str:
 def _remarks(facts: Facts, node: NodeProto) -> list[str]:
     lines = [
         f"Reduced by onnxreduce from {nodes(facts.summary['nodes_before'])}.",
-        f"Wrong under {facts.summary.get('runtime', '')}; these outputs are of {facts.summary.get('reference', '')}.",
+        f"Wrong under {facts.summary.get('runtime', '')}; right under {facts.summary.get('reference', '')}.",
+        RECORDED,
     ]
     constant = [tensor.name for tensor in facts.model.graph.initializer if tensor.name in node.input]
     if constant:
