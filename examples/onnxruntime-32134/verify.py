@@ -48,6 +48,8 @@ CASES = (
     "web/race_topk",
     "real/silero_vad_openvino_16k",
 )
+OTHER_FAULT = {("1.22.0", "smolvla"), ("1.22.0", "smolvla_prefill")}
+"""What still fails after the repair: Softmax gives NaN for fully masked rows (alone, the one node fails too)."""
 DEEP = {"synth_depth3", "synth_depth4", "synth_depth5"}
 TIMED = ("synth_depth1", "synth_depth3", "synth_depth5", "smolvla_prefill")
 BEFORE, AFTER = "before", "after"
@@ -87,8 +89,9 @@ def verdict(model: Path, package: Path) -> str:
     differences = golden.verdict.differences
     if not differences:
         return f"{outcome} {golden.verdict.message[:60]}".strip()
-    wrong = len(golden.verdict.wrong_outputs)
-    return f"{outcome} ({wrong} of {len(differences)}; {max(each.relative for each in differences):.2g})"
+    wrong, worst = len(golden.verdict.wrong_outputs), max(each.relative for each in differences)
+    kind = f"{golden.verdict.signature}: " if golden.verdict.signature else ""
+    return f"{outcome} ({kind}{wrong} of {len(differences)}; {worst:.2g})"
 
 
 @contextmanager
@@ -136,6 +139,14 @@ def row(*cells: str) -> None:
     print("|", " | ".join(cells), "|", flush=True)
 
 
+def expectation(version: str, side: str, name: str) -> str:
+    """How a verdict has to begin."""
+    if side == BEFORE:
+        cases = {case.rpartition("/")[2] for case in CASES}
+        return "fails" if name in DEEP | cases else "agrees"
+    return "fails (NaN" if (version, name) in OTHER_FAULT else "agrees"
+
+
 def verdicts(packages: dict[str, dict[str, Path]], found: dict[str, Path]) -> list[str]:
     """Print the table of verdicts; gives what is not as it should be."""
     amiss = []
@@ -146,7 +157,7 @@ def verdicts(packages: dict[str, dict[str, Path]], found: dict[str, Path]) -> li
         for version, sides in packages.items():
             for side, package in sides.items():
                 cells.append(verdict(path, package))
-                expected = "fails" if side == BEFORE and name in DEEP else "agrees" if side == AFTER else ""
+                expected = expectation(version, side, name)
                 if not cells[-1].startswith(expected):
                     amiss.append(f"{name} {side} the repair of {version}: {cells[-1]}, not {expected}")
         row(name, *cells)
