@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from onnx import ModelProto
 
 from onnxreduce.emit import PASSING_DATA, PASSING_MODEL, write_report
-from onnxreduce.errors import BadInputError
 from onnxreduce.explain.explain import EXPLANATION, PATIENCE, Explainer, Limits
 from onnxreduce.explain.explanation import Explanation
 from onnxreduce.explain.reduced import read_reduced
@@ -20,10 +20,13 @@ from onnxreduce.oracle.build import Setup
 from onnxreduce.oracle.choose import choose
 from onnxreduce.oracle.hire import oracle_for
 from onnxreduce.oracle.verdict import Golden, Oracle
-from onnxreduce.reduction.driver import JOURNAL, Run, Shrinks
+from onnxreduce.reduction.driver import Run, Shrinks
+from onnxreduce.reduction.identity import identity
 from onnxreduce.reduction.leave import ALSO_FOUND
+from onnxreduce.reduction.place import JOURNAL, held
 from onnxreduce.reduction.problem import Budget
 from onnxreduce.reduction.result import Reduction
+from onnxreduce.reduction.resume import earlier, finished
 from onnxreduce.reduction.steps import STEPS
 from onnxreduce.reduction.watcher import Watcher
 
@@ -50,6 +53,7 @@ def reduce(
     *,
     output: str | Path | None = None,
     force: bool = False,
+    resume: bool = False,
     options: InputOptions | None = None,
     setup: Setup | None = None,
     budget: Budget | None = None,
@@ -61,8 +65,10 @@ def reduce(
     `model`: path or `ModelProto`. `oracle`: a shipped name, the path of a TOML file, `command: ...`,
     `PATH.py:FUNCTION`, an `OracleSpec` (see `choose`), or any object of the `Oracle` protocol, which the caller closes.
     `inputs`: arrays by name, an `.npz`, or a folder with `input_0.pb`, ...; what is missing is made, see
-    `InputOptions`. `output`: folder to write into; nothing is written without it, and another run's files are replaced
-    only with `force`. `shrinks`: what follows the deletion of nodes.
+    `InputOptions`. `output`: folder to write into; nothing is written without it. Where an earlier run of the same was
+    cut off there, this one goes on from it; where it was brought to its end, its result is given. Another run's files
+    are replaced only with `force`, which also starts the same over. `resume`: there must be something to go on from.
+    `shrinks`: what follows the deletion of nodes.
 
     Raises BadInputError (the model, inputs, oracle or options are at fault), SetupError (browser, adapter, package or
     provider is missing), DoesNotFailError (the original shows no fault).
@@ -70,19 +76,21 @@ def reduce(
     spec = _spec(oracle)
     subject = prepare(model, inputs, options or InputOptions())
     folder = Path(output) if output is not None else None
-    made = _make_writable(folder, force) if folder else []
-    watcher = watcher or Watcher()
-    judge: Oracle | None = None
-    try:
+    watcher, shrinks = watcher or Watcher(), shrinks or Shrinks()
+    setup = setup or Setup(report=watcher.stage)
+    with ExitStack() as stack:
+        journal = stack.enter_context(held(folder, OURS, force=force, resume=resume)) if folder else None
         for note in subject.notes:
             watcher.stage(note)
-        judge = oracle_for(spec, setup or Setup(report=watcher.stage))
-        return Run(subject, judge, folder, budget or Budget(), watcher, shrinks or Shrinks())()
-    finally:
-        if judge is not None and judge is not oracle:
-            judge.close()
-        if folder:
-            _give_up(folder, made)
+        judge = oracle_for(spec, setup)
+        if judge is not oracle:
+            stack.callback(judge.close)
+        about = identity(subject, judge, [one.name for one in shrinks.passes], shrinks.keep, setup.memory)
+        past = earlier(journal, about, judge, watcher.stage, OURS) if journal and not force else None
+        if folder and past and (done := finished(folder)):
+            watcher.stage(f"{folder} holds the result of this run already (--force starts over)")
+            return done
+        return Run(subject, judge, folder, budget or Budget(), watcher, shrinks, about, past)()
 
 
 def check(
@@ -135,40 +143,3 @@ def explain(
 
 def _spec(oracle: str | specs.OracleSpec | Oracle) -> specs.OracleSpec | Oracle:
     return choose(oracle) if isinstance(oracle, str) else oracle
-
-
-def _make_writable(folder: Path, force: bool) -> list[Path]:
-    """The folders that had to be made, innermost first."""
-    made: list[Path] = []
-    try:
-        if folder.exists() and not folder.is_dir():
-            raise BadInputError(f"output folder {folder} is a file")
-        held = [name for name in OURS if (folder / name).exists()]
-        if held and not force:
-            raise BadInputError(f"output folder {folder} holds another run ({held[0]}); choose another or add --force")
-        made = [each for each in (folder, *folder.parents) if not each.exists()]
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / JOURNAL).touch(exist_ok=force)  # claims the folder: of two runs at once the second is refused
-    except FileExistsError as error:
-        raise BadInputError(f"output folder {folder} cannot be written: another run has just begun there") from error
-    except (OSError, ValueError) as error:
-        _remove_empty(made)
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise BadInputError(f"output folder {folder} cannot be written: {reason}") from error
-    return made
-
-
-def _give_up(folder: Path, made: Sequence[Path]) -> None:
-    """Remove what was made where a run has left nothing."""
-    journal = folder / JOURNAL
-    if journal.is_file() and not journal.stat().st_size:
-        journal.unlink()
-    _remove_empty(made)
-
-
-def _remove_empty(folders: Sequence[Path]) -> None:
-    for folder in folders:
-        try:
-            folder.rmdir()
-        except OSError:  # holds something, or was never made
-            continue

@@ -85,6 +85,7 @@ def reduce_command(
         typer.Option("-o", "--output", metavar="DIR", parser=path, help="Folder for the result (MODEL-reduced)."),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace another run's files in the folder.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with a run that was cut off, or refuse.")] = False,
     passes: Annotated[
         str | None, typer.Option("--passes", metavar="NAMES", help="Only these passes after deletion; '' for none.")
     ] = None,
@@ -124,6 +125,7 @@ def reduce_command(
             model.inputs,
             output=output or Path(f"{model.model.stem}-reduced"),
             force=force,
+            resume=resume,
             options=model.making,
             setup=replace(places.setup(progress.stage, ort_web), jobs=jobs, cluster=cluster),
             budget=Budget(max_calls or unlimited, unlimited if time_limit is None else time_limit),

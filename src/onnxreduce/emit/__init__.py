@@ -3,8 +3,9 @@
 from onnxreduce.emit.folder import remove_passing, run_script, write_passing, write_reduction
 from onnxreduce.emit.neighbourhood import write_neighbourhood
 from onnxreduce.emit.page import MAX_PAGE_BYTES, PAGE_NAME, page_bytes, repro_page
-from onnxreduce.emit.report import write_report
+from onnxreduce.emit.report import remove_report, write_report
 from onnxreduce.emit.script import builder_script
+from onnxreduce.emit.together import finish
 from onnxreduce.emit.variant import PASSING_DATA, PASSING_MODEL, Passing, PythonRun, extended
 
 __all__ = [
@@ -16,8 +17,10 @@ __all__ = [
     "PythonRun",
     "builder_script",
     "extended",
+    "finish",
     "page_bytes",
     "remove_passing",
+    "remove_report",
     "repro_page",
     "run_script",
     "write_neighbourhood",

@@ -16,9 +16,11 @@ from typing import Any
 import onnx
 from google.protobuf.message import DecodeError
 
+from onnxreduce.awake import communicate
 from onnxreduce.emit.canonical import stored, tensors
 from onnxreduce.emit.page import PAGE_NAME
 from onnxreduce.emit.script import MAX_INLINE_BYTES, Script
+from onnxreduce.emit.together import together
 from onnxreduce.emit.variant import PASSING_DATA, PASSING_MODEL
 from onnxreduce.errors import OnnxReduceError
 from onnxreduce.graph.input_files import feed_names, ordered_inputs, read_inputs
@@ -29,6 +31,12 @@ from onnxreduce.graph.tensors import Blob, StoredTensor
 SCRIPT_NAME = "build_repro.py"
 MODEL_NAME = "reduced.onnx"
 DATA_SET = "test_data_set_0"
+
+_REPLACED = {
+    DATA_SET: r"(in|out)put_\d+\.pb",
+    "weights": r"\d+_[\w-]+\.pb",
+    ".": f"{re.escape(MODEL_NAME)}\\.data|{re.escape(PAGE_NAME)}",
+}
 
 _KEPT_VARIABLES = re.compile(
     r"PATH|HOME|USERPROFILE|APPDATA|SYSTEMROOT|TEMP|TMP|TMPDIR|LANG|PYTHONPATH|PYTHONHOME|VIRTUAL_ENV|(DY)?LD_LIBRARY_PATH",
@@ -87,23 +95,21 @@ def write_reduction(
     """Write `reduced.onnx`, the test data set, `build_repro.py` with its data files, `repro.html` if there is a
     `page`, and `summary.json` last.
 
-    Each file is written whole or not at all, and files that an earlier call left for a larger model are removed.
+    All are replaced together (see `together`), and files that an earlier call left for a larger model are removed.
     `external` gives the content of tensors with external data; the written model has it inside, or in
     `reduced.onnx.data` when it is more than 1 GiB. Raises TypeError when `summary` is not JSON.
     """
     text = json.dumps(summary, indent=2, ensure_ascii=False, sort_keys=False) + "\n"
-    _write_model(folder, model, external or {})
-    write_test_data_set(folder, model, inputs, expected)
-    for name, tensor in script.data.items():
-        if not name.startswith(f"{DATA_SET}/"):
-            write_atomically(folder / name, tensor.to_proto("").SerializeToString())
-    _remove_others(folder / "weights", r"\d+_[\w-]+\.pb", {Path(name).name for name in script.data})
-    write_atomically(folder / SCRIPT_NAME, script.text.encode())
-    if page is None:
-        (folder / PAGE_NAME).unlink(missing_ok=True)
-    else:
-        write_atomically(folder / PAGE_NAME, page.encode())
-    write_atomically(folder / "summary.json", text.encode())
+    with together(folder, _REPLACED) as new:
+        _write_model(new, model, external or {})
+        write_test_data_set(new, model, inputs, expected)
+        for name, tensor in script.data.items():
+            if not name.startswith(f"{DATA_SET}/"):
+                write_atomically(new / name, tensor.to_proto("").SerializeToString())
+        (new / SCRIPT_NAME).write_bytes(script.text.encode())
+        if page is not None:
+            (new / PAGE_NAME).write_bytes(page.encode())
+        (new / "summary.json").write_bytes(text.encode())
 
 
 def write_passing(
@@ -140,21 +146,21 @@ def run_script(folder: Path, timeout: float, *arguments: str) -> tuple[onnx.Mode
     environment = {name: value for name, value in os.environ.items() if _KEPT_VARIABLES.fullmatch(name)}
     environment |= {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONUTF8": "1"}
     with tempfile.TemporaryDirectory(prefix="onnxreduce-") as place:
-        try:
-            done = subprocess.run(
-                [sys.executable, str(script), *arguments],
-                cwd=place,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=timeout,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            raise OnnxReduceError(f"{SCRIPT_NAME} did not end within {timeout:g} seconds") from None
-        if done.returncode:
-            lines = done.stderr.decode(errors="replace").strip().splitlines()
-            raise OnnxReduceError(f"{SCRIPT_NAME} failed: {lines[-1] if lines else f'exit code {done.returncode}'}")
+        command = [sys.executable, str(script), *arguments]
+        pipe = subprocess.PIPE
+        with subprocess.Popen(
+            command, cwd=place, env=environment, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe
+        ) as child:
+            try:
+                _, said = communicate(child, timeout)
+            except BaseException as error:
+                child.kill()
+                if isinstance(error, subprocess.TimeoutExpired):
+                    raise OnnxReduceError(f"{SCRIPT_NAME} did not end within {timeout:g} seconds") from None
+                raise
+        if child.returncode:
+            lines = said.decode(errors="replace").strip().splitlines()
+            raise OnnxReduceError(f"{SCRIPT_NAME} failed: {lines[-1] if lines else f'exit code {child.returncode}'}")
         try:
             model = onnx.load(Path(place) / "model.onnx")
         except (OSError, DecodeError, onnx.checker.ValidationError) as error:

@@ -6,6 +6,7 @@ Exit codes follow C-Vise and Lithium (0 is interesting) and git bisect (125 is "
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import importlib.util
 import os
 import shlex
@@ -24,6 +25,7 @@ import numpy as np
 import onnx
 import psutil
 
+from onnxreduce.awake import communicate
 from onnxreduce.errors import BadInputError, SetupError
 from onnxreduce.graph.candidate import Candidate
 from onnxreduce.graph.tensors import StoredTensor
@@ -48,6 +50,7 @@ class CustomOracle:
     def __init__(self, name: str, timeout: float | None = None) -> None:
         self.name = name
         self.timeout = timeout or DEFAULT_TIMEOUT
+        self.files: list[Path] = []
 
     def answer(self, model: onnx.ModelProto, inputs: Mapping[str, StoredTensor]) -> Verdict:
         """Judge a self-contained model with its inputs."""
@@ -67,8 +70,11 @@ class CustomOracle:
         return replace(verdict, seconds=time.perf_counter() - begun)
 
     def describe(self) -> Mapping[str, Mapping[str, str]]:
-        """See `Oracle.describe`."""
-        return {"suspect": {"runtime": self.name}, "reference": {}}
+        """See `Oracle.describe`; `files` is a digest of the files that the oracle consists of."""
+        facts = {"runtime": self.name}
+        if self.files:
+            facts["files"] = hashlib.blake2b(b"".join(map(_content, self.files)), digest_size=16).hexdigest()
+        return {"suspect": facts, "reference": {}}
 
     def as_record(self) -> Mapping[str, Any]:
         """What `explain` needs to build this oracle again."""
@@ -98,6 +104,7 @@ class CommandOracle(CustomOracle):
         if "/" in program or os.sep in program:
             program = str(Path(program).absolute())
         self._words = [program, *(str(Path(word).absolute()) if _is_file(word) else word for word in arguments)]
+        self.files = [Path(word) for word in self._words if _is_file(word)]
 
     def answer(self, model: onnx.ModelProto, inputs: Mapping[str, StoredTensor]) -> Verdict:
         """Write both, run the command, read its exit code."""
@@ -135,7 +142,8 @@ class CommandOracle(CustomOracle):
                 f"the oracle's command {words[0]!r} cannot be run: {os.strerror(error.errno or 0)}"
             ) from error
         try:
-            return child.wait(self.timeout)
+            communicate(child, self.timeout)
+            return child.returncode
         except subprocess.TimeoutExpired:
             return None
         finally:
@@ -169,6 +177,7 @@ class FunctionOracle(CustomOracle):
         function = getattr(module, name, None)
         if not callable(function):
             raise BadInputError(f"oracle {text!r}: {path.name} has no function {name!r}")
+        self.files = [path]
         self._function: Callable[[onnx.ModelProto, Mapping[str, np.ndarray]], Answer] = function
 
     def answer(self, model: onnx.ModelProto, inputs: Mapping[str, StoredTensor]) -> Verdict:
@@ -210,6 +219,13 @@ def _is_file(word: str) -> bool:
         return Path(word).is_file()
     except (OSError, ValueError):  # too long for a name
         return False
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return hashlib.blake2b(path.read_bytes()).digest()
+    except OSError:
+        return b""
 
 
 def _kill_all(child: subprocess.Popen[bytes], mark: str, begun: float) -> None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +17,12 @@ from onnxreduce.graph.tensors import StoredTensor
 from onnxreduce.oracle.comparison import Tolerance
 from onnxreduce.oracle.verdict import Golden, Oracle, Outcome, Verdict
 from onnxreduce.reduction.evidence import evidence
+from onnxreduce.reduction.identity import VALUES, difference, digest_of, ran_with
 from onnxreduce.reduction.journal import Journal
 from onnxreduce.reduction.leave import Leaving
 from onnxreduce.reduction.passes.table import PASSES
+from onnxreduce.reduction.past import Past
+from onnxreduce.reduction.place import JOURNAL
 from onnxreduce.reduction.problem import Budget, Problem, RetractedError, StoppedError
 from onnxreduce.reduction.result import DoesNotFailError, Reduction, Status
 from onnxreduce.reduction.rounds import Pass, shrink
@@ -30,7 +32,6 @@ from onnxreduce.reduction.watcher import Watcher
 from onnxreduce.runtimes.python_ort import PythonOrt
 from onnxreduce.runtimes.recording import RECORDER, Recording, record
 
-JOURNAL = "journal.jsonl"
 SHRINK_UP_TO = 64
 """Nodes; passes that look at each value of each node pay for what is left of a reduction, not for whole models."""
 RECORDING_TIMEOUT = 900.0
@@ -46,7 +47,10 @@ class Shrinks:
 
 @dataclass
 class Run:
-    """One reduction from start to end."""
+    """One reduction from start to end.
+
+    `about`: what it is about (see `identity`). `past`: what an earlier run about the same has left, to go on from.
+    """
 
     subject: Subject
     oracle: Oracle
@@ -54,38 +58,66 @@ class Run:
     budget: Budget
     watcher: Watcher
     shrinks: Shrinks = Shrinks()
+    about: Mapping[str, str] = field(default_factory=dict)
+    past: Past | None = None
 
     def __post_init__(self) -> None:
-        self._begun = time.monotonic()
-        self._journal = Journal()
+        self._journal = Journal(self.past)
 
     def __call__(self) -> Reduction:
         """Reduce. Raises DoesNotFailError when the original shows no fault; an interrupt ends with the best so far."""
         model = normalise(self.subject.model)
         index = GraphIndex(model, self.subject.feeds)
-        self._journal.header({"model": model.name, "nodes": len(index), "oracle": self.oracle.name})
-        recorder = PythonOrt(RECORDER)
-        with ThreadPoolExecutor(1) as pool:
-            recording = pool.submit(record, index, self.subject.feeds, timeout=RECORDING_TIMEOUT, runtime=recorder)
-            try:
-                golden = self._golden(model, recording.result)
-                recorded = recording.result()
-            except BaseException:
-                recording.add_done_callback(_close)
-                raise
-            finally:
-                recorder.close()  # ends a recording that is under way
+        golden, recorded = self._learnt(model, index)
         try:
             return self._reduce(index, recorded, golden)
         finally:
             recorded.close()
             self._journal.close()
 
+    def _learnt(self, model: Model, index: GraphIndex) -> tuple[Golden, Recording]:
+        """What the original gives, unless an earlier run has told it, and all of its values under the reference."""
+        known = self.past.golden if self.past else None
+        recorder = PythonOrt(RECORDER)
+        with ThreadPoolExecutor(1) as pool:
+            recording = pool.submit(record, index, self.subject.feeds, timeout=RECORDING_TIMEOUT, runtime=recorder)
+            try:
+                golden = self._golden(model, recording.result) if known is None else self._resumed(known)
+                recorded = recording.result()
+                self._head(model, index, golden, recorded)
+            except BaseException:
+                recording.add_done_callback(_close)
+                raise
+            finally:
+                recorder.close()  # ends a recording that is under way
+        return golden, recorded
+
+    def _resumed(self, golden: Golden) -> Golden:
+        """Go on from an earlier run: its golden run stands."""
+        assert self.past is not None
+        self.watcher.stage(f"going on with an earlier run: {self.past.left} verdicts are in its journal")
+        learn = getattr(self.oracle, "learn", None)
+        if learn is not None:
+            learn(golden)
+        return golden
+
+    def _head(self, model: Model, index: GraphIndex, golden: Golden, recorded: Recording) -> None:
+        """The first lines of the journal, or a look at whether those of an earlier run hold here too."""
+        from onnxreduce import __version__
+
+        facts = {**self.about, VALUES: digest_of(recorded)}
+        if self.past is None:
+            names = {"model": model.name, "nodes": len(index), "oracle": self.oracle.name}
+            targets = ran_with(self.oracle)
+            self._journal.header({"onnxreduce": __version__, **names, "about": facts, "targets": targets})
+        elif told := difference(self.past.header["about"], facts):
+            raise BadInputError(f"the journal in {self.folder} is of another run ({told}); --force starts over")
+        self._journal.golden(whole(model, self.subject.feeds), golden)
+
     def _golden(self, model: Model, recorded: Callable[[], Mapping[str, StoredTensor]]) -> Golden:
         self.watcher.stage(f"golden run: {len(model.proto.graph.node)} nodes under both targets")
         candidate = whole(model, self.subject.feeds)
         golden = self.oracle.golden(candidate, recorded)
-        self._journal.add("golden", candidate.nodes, golden.verdict, fresh=True)
         verdict = golden.verdict
         if verdict.outcome is Outcome.FAILS:
             return golden
@@ -113,10 +145,10 @@ class Run:
         self.watcher.stage(f"the original fails: {verdict.signature}{_places(verdict)}")
         if self.folder:
             self._journal.keep_in(self.folder / JOURNAL)
-        problem = Problem(index, recorded, self.oracle, golden, self._journal, self.budget, self.watcher.progress)
+        problem = Problem(index, recorded, self.oracle, golden, self._journal, self.budget, self._told)
         passes = [one.name for one in self.shrinks.passes]
-        leave = Leaving(
-            self.subject, self.oracle, golden, recorded, problem, passes, self.folder, self._begun, self.watcher
+        self._leave = leave = Leaving(
+            self.subject, self.oracle, golden, recorded, problem, passes, self.folder, self.watcher
         )
         status = Status.REDUCED
         mistake: Exception | None = None
@@ -142,6 +174,13 @@ class Run:
         if mistake is not None:
             raise mistake
         return reduction
+
+    def _told(self, problem: Problem | Shrinking) -> None:
+        self._leave.keep()
+        if isinstance(problem, Problem):
+            self.watcher.progress(problem)
+        else:
+            self.watcher.shrinking(problem)
 
     def _delete(self, problem: Problem, evidence: Evidence) -> None:
         """Search until a fresh instance bears the result out; what was answered before costs nothing again."""
@@ -169,7 +208,7 @@ class Run:
             self.shrinks.keep,
             problem.repeats,
             getattr(self.oracle, "tolerance", None) or Tolerance(),
-            progress=lambda each: self.watcher.shrinking(each),
+            progress=self._told,
         )
         if not shrinking.start():
             self.watcher.stage("the reference cannot run the reduced model alone; it is not shrunk further")

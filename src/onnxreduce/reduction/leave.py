@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from onnxreduce import emit
-from onnxreduce.errors import OnnxReduceError
+from onnxreduce.errors import OnnxReduceError, SetupError
 from onnxreduce.graph.candidate import Candidate, whole
 from onnxreduce.graph.model import load
 from onnxreduce.graph.prepare import Subject
 from onnxreduce.oracle.verdict import Golden, Oracle, Outcome, Verdict
 from onnxreduce.reduction.changes import changes
+from onnxreduce.reduction.identity import ran_with
 from onnxreduce.reduction.page import repro_page
 from onnxreduce.reduction.problem import Problem
 from onnxreduce.reduction.result import Reduction, Status
@@ -26,12 +27,16 @@ from onnxreduce.runtimes.recording import Recording
 from onnxreduce.runtimes.system import system_facts
 
 ALSO_FOUND = "also-found"
+RUNNING = "running"
+"""The status in the summary of a run that goes on, or was cut off."""
+KEEPING = 0.1
+"""The share of time that may go into writing the best so far on the way."""
 SCRIPT_TIMEOUT = 300.0
 
 
 @dataclass
 class Leaving:
-    """The end of one reduction. `passes`: names of those that were to run; `begun`: by the monotonic clock.
+    """The folder of one reduction, on the way and at the end. `passes`: names of those that were to run.
 
     `deletion`: costs up to the end of deletion; `shrinking`: once there is one.
     """
@@ -43,13 +48,48 @@ class Leaving:
     problem: Problem
     passes: Collection[str]
     folder: Path | None
-    begun: float
     watcher: Watcher
     deletion: Mapping[str, Any] = field(default_factory=dict)
     shrinking: Shrinking | None = None
 
+    def __post_init__(self) -> None:
+        self._sides = ran_with(self.oracle)  # now, while they run
+        self._kept = self._kept_at = self._took = 0.0
+
+    def keep(self) -> None:
+        """Bring the folder up to date with the best so far, so that a run that is cut off leaves it.
+
+        That takes a share of the time at most: a model with large weights is not written for each step. What cannot be
+        written is told and tried again; where nothing can be, the journal ends the run.
+        """
+        journal, begun = self.problem.journal, time.monotonic()
+        if self.folder is None or journal.replays or journal.steps == self._kept:
+            return
+        if begun - self._kept_at < self._took / KEEPING:
+            return
+        try:
+            if not self._kept:
+                emit.remove_report(self.folder)
+            candidate, summary = self._best(finished=False)
+            self._write(self.folder, candidate, summary)
+            self._kept = journal.steps
+        except OSError as error:
+            self.watcher.stage(f"the best so far cannot be written: {error.strerror or error}")
+        self._kept_at = time.monotonic()
+        self._took = self._kept_at - begun
+
     def __call__(self, status: Status) -> Reduction:
-        """Write all files, and have the model that the script builds judged in fresh runtimes."""
+        """Write all files, and have the model that the script builds judged in fresh runtimes.
+
+        Raises SetupError when they cannot be written.
+        """
+        try:
+            return self._left(status)
+        except OSError as error:
+            text = f"{self.folder or tempfile.gettempdir()} cannot be written: {error.strerror or error}"
+            raise SetupError(f"{text}; once it can, the same command goes on from there") from error
+
+    def _left(self, status: Status) -> Reduction:
         candidate, summary = self._best(finished=status is Status.REDUCED)
         self.watcher.stage(f"{summary['nodes_after']} nodes left: confirming the emitted script in a fresh runtime")
         with tempfile.TemporaryDirectory(prefix="onnxreduce-") as temporary:
@@ -60,16 +100,16 @@ class Leaving:
             if shown is not None:
                 summary |= {"signature_reduced": str(shown.signature), "message_reduced": shown.message}
                 summary |= {"outputs": [each.to_json() for each in shown.differences]}
-            summary |= self.costs()
+            if not confirmed and status is Status.REDUCED:
+                status = Status.UNCONFIRMED
+                self.watcher.stage(f"NOT confirmed: {why}")
+            summary |= {"status": status.value, **self.costs()}
             summary |= {"page": self._write(place, candidate, summary, shown)}
             emit.write_neighbourhood(place, self.problem.index, self.problem.best)
             for name, (other, verdict) in (self.shrinking.also_found if self.shrinking else {}).items():
                 self._write_other(place, name, other, verdict, summary)
             if self.folder:
                 emit.write_report(place, of_new_model=True)
-        if not confirmed and status is Status.REDUCED:
-            status = Status.UNCONFIRMED
-            self.watcher.stage(f"NOT confirmed: {why}")
         inputs = {name: tensor.array for name, tensor in candidate.feeds.items()}
         return Reduction(status, candidate.model.with_weights_inside(), inputs, summary, self.folder)
 
@@ -81,9 +121,11 @@ class Leaving:
         journal = self.problem.journal
         return {
             "oracle_calls": journal.calls,
+            "resumed_calls": journal.resumed,
+            "passed_over": journal.passed_over,
             "wasted_calls": getattr(self.oracle, "wasted", 0),
             "full_model_equivalents": round(journal.nodes_judged / self.problem.size, 3),
-            "seconds": round(time.monotonic() - self.begun, 2),
+            "seconds": round(journal.at, 2),
             "seconds_in_runtime": round(journal.seconds + recording + started, 2),
             "seconds_starting_runtime": round(started, 2),
             "contamination_checks": sum(part.contamination_checks for part in parts),
@@ -169,15 +211,14 @@ class Leaving:
             proto, feeds = emit.run_script(folder, SCRIPT_TIMEOUT)
             built = whole(load(proto), feeds)
             for _ in range(self.problem.repeats):
-                verdict = self.oracle.judge(built, fresh=True)
-                self.problem.journal.add("emitted", built.nodes, verdict, fresh=True)
+                verdict = self.problem.journal.ask(self.oracle, "emitted", built, fresh=True)
                 if verdict.outcome is not Outcome.FAILS or verdict.signature is None:
                     why = f"the model that the script builds {verdict.outcome.value} {verdict.message}".strip()
                 elif not self.problem.signature.matches(verdict.signature):
                     why = f"the model that the script builds fails in another way: {verdict.signature}"
                 else:
                     return True, "", verdict
-        except OnnxReduceError as error:
+        except (OnnxReduceError, OSError) as error:
             why = str(error)
         except KeyboardInterrupt:
             why = "interrupted"
@@ -185,7 +226,7 @@ class Leaving:
 
     def _summary(self) -> dict[str, Any]:
         problem = self.problem
-        sides = self.oracle.describe()
+        sides = self._sides
         suspect = sides.get("suspect", {})
         failed, runs = problem.reliability
         return {
@@ -199,6 +240,7 @@ class Leaving:
             "nodes": list(problem.best),
             "operators": [problem.index.nodes[at].op_type for at in problem.best],
             "one_minimal": problem.one_minimal(),
+            "status": RUNNING,
             "confirmed_fresh": False,
             **self.costs(),
             "reliability": f"{failed} of {runs} runs" if runs else "not measured",

@@ -155,7 +155,9 @@ class Problem:
             key = self.index.closed(nodes)
             candidate = self._cut(key) if key and key not in self._answers else None
             if candidate is not None and candidate.outputs:
-                yield candidate, self._is_dear(candidate)
+                dear = self._is_dear(candidate)
+                if not self.journal.knows(candidate, fresh=dear, alone=not dear):
+                    yield candidate, dear
 
     def wrong_nodes(self, nodes: Collection[int]) -> Sequence[int]:
         """See `NodeProblem`: one call with the values of these nodes exposed, evenly thinned out if they are large."""
@@ -322,9 +324,7 @@ class Problem:
     def _judge(self, what: str, candidate: Candidate, *, fresh: bool = False, alone: bool = False) -> Verdict:
         if self.journal.calls >= self._budget.calls or self.journal.elapsed > self._budget.seconds:
             raise StoppedError
-        verdict = self._oracle.judge(candidate, fresh=fresh, alone=alone)
-        self.journal.add(what, candidate.nodes, verdict, fresh=fresh)
-        return verdict
+        return self.journal.ask(self._oracle, what, candidate, fresh=fresh, alone=alone)
 
     def _producers_of(self, verdict: Verdict) -> list[int]:
         return sorted({self.index.producer[name] for name in verdict.wrong_outputs if name in self.index.producer})

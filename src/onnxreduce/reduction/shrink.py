@@ -269,10 +269,10 @@ class Shrinking:
     def _judge(self, candidate: Candidate, *, fresh: bool = False, alone: bool = False, what: str = "") -> Verdict:
         if self.journal.calls >= self.budget.calls or self.journal.elapsed > self.budget.seconds:
             raise StoppedError
-        verdict = self.oracle.judge(candidate, fresh=fresh, alone=alone)
-        self.current.calls += 1
         what = what or ("confirm" if fresh else "candidate")
-        self.journal.add(what, candidate.nodes, verdict, fresh=fresh, by=self.current.name, size=list(size(candidate)))
+        more = {"by": self.current.name, "size": list(size(candidate))}
+        verdict = self.journal.ask(self.oracle, what, candidate, fresh=fresh, alone=alone, **more)
+        self.current.calls += 1
         return verdict
 
 

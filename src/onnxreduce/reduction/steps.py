@@ -16,12 +16,12 @@ ALL = 4 << 20
 
 
 class Steps:
-    """Writes `steps/NNN-PASS.onnx` into a folder; what an earlier run has left there is removed."""
+    """Writes `steps/NNN-PASS.onnx` into a folder, which is `emptied` of what another run has left there."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, emptied: bool = True) -> None:
         self._folder = folder
         self._room = ALL
-        for file in (folder / STEPS).glob("*.onnx"):
+        for file in (folder / STEPS).glob("*.onnx") if emptied else ():
             if re.fullmatch(r"\d{3,}-[a-z-]+\.onnx", file.name):
                 file.unlink()
 

@@ -15,13 +15,13 @@ import signal
 import subprocess
 import tempfile
 import threading
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
 import psutil
 
+from onnxreduce.awake import Patience
 from onnxreduce.errors import BadInputError, SetupError
 from onnxreduce.runtimes.base import REPEAT_SECONDS, RunRequest, RunResult, Status
 from onnxreduce.runtimes.memory import says_no_memory
@@ -29,7 +29,6 @@ from onnxreduce.runtimes.spool import Spool, array_of
 from onnxreduce.runtimes.target import Target
 
 _START_SECONDS = 120.0
-_LOOK_SECONDS = 0.5
 _EXIT_SECONDS = 2.0
 
 
@@ -211,16 +210,16 @@ class ChildRuntime:
 
     def _line(self, timeout: float) -> str | Status | None:
         """The next line; None when the child is dead, which shows late where its own children hold the pipe."""
-        end = time.monotonic() + timeout
+        patience = Patience(timeout)
         while True:
             dead = self._child is None or self._child.poll() is not None
-            left = end - time.monotonic()
+            look = patience.look
             try:
-                return self._answers.get(timeout=max(min(left, _LOOK_SECONDS), 0))
+                return self._answers.get(timeout=look)
             except queue.Empty:
                 if dead:
                     return None
-                if left <= 0:
+                if not look:
                     return Status.HANG
 
     def _death(self) -> RunResult:

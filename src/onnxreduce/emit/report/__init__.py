@@ -18,6 +18,13 @@ WRITTEN = (ISSUE, ARCHIVE, REPORT, *WORDS)
 """All names that `write_report` may write."""
 
 
+def remove_report(folder: Path) -> None:
+    """Remove what was written about a model that is no longer the one in the folder."""
+    for name in (*WRITTEN, "explanation.json"):
+        (folder / name).unlink(missing_ok=True)
+    remove_passing(folder)
+
+
 def write_report(folder: Path, *, of_new_model: bool = False) -> list[str]:
     """Write the reports into a folder that a reduction has left, in place of earlier ones; the names of the files.
 
@@ -25,8 +32,7 @@ def write_report(folder: Path, *, of_new_model: bool = False) -> list[str]:
     Raises BadInputError when `summary.json` or `reduced.onnx` cannot be read, OSError when nothing can be written.
     """
     if of_new_model:
-        (folder / "explanation.json").unlink(missing_ok=True)
-        remove_passing(folder)
+        remove_report(folder)
     facts = read_facts(folder)
     upstream = upstream_tests(facts)
     for name in WORDS:

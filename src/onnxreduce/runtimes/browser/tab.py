@@ -13,6 +13,7 @@ from playwright.async_api import Browser as PlaywrightBrowser
 from playwright.async_api import BrowserType, Page
 from playwright.async_api import Error as PlaywrightError
 
+from onnxreduce.awake import Patience
 from onnxreduce.errors import SetupError
 from onnxreduce.runtimes.browser.find import Browser, launch_flags, sandbox_possible
 from onnxreduce.runtimes.browser.frames import Frames
@@ -100,7 +101,11 @@ class Tab:
         call = asyncio.ensure_future(page.evaluate(f"argument => window.onnxreduce.{function}(argument)", argument))
         gone = asyncio.ensure_future(self._gone.wait())
         try:
-            await asyncio.wait({call, gone}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+            patience = Patience(timeout)
+            while look := patience.look:
+                done, _ = await asyncio.wait({call, gone}, timeout=look, return_when=asyncio.FIRST_COMPLETED)
+                if done:
+                    break
             if call.done() and not (call.exception() is not None and self._gone.is_set()):
                 return call.result()
             if self._gone.is_set():
