@@ -547,7 +547,7 @@ def interrupted_search(args: Args, folder: Path, lines: int) -> dict[str, object
     done, alive = children.interrupted(
         *args, "-o", "to",
         cwd=folder, env={"TMPDIR": str(temporary)},
-        when=lambda: journal.exists() and journal.read_text("utf-8").count("\n") >= lines,
+        when=lambda: journal.exists() and journal.read_text("utf-8").count('"call"') >= lines,
     )  # fmt: skip
     assert done.code == 4, done.err
     assert done.words == []

@@ -86,7 +86,7 @@ def test_an_interrupt_of_the_search_keeps_the_best_so_far(founding: Path, lines:
     journal = tmp_path / "to" / "journal.jsonl"
     args = [founding / "synth_depth5.onnx", "--inputs", founding / "synth_depth5.npz", "-o", "to"]
     done, alive = children.interrupted(
-        *args, cwd=tmp_path, when=lambda: journal.exists() and journal.read_text("utf-8").count("\n") >= lines
+        *args, cwd=tmp_path, when=lambda: journal.exists() and journal.read_text("utf-8").count('"call"') >= lines
     )
     assert done.code == 4, done.err
     assert done.words == []

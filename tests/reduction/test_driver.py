@@ -133,7 +133,9 @@ def test_the_journal_is_complete(done: Reduction) -> None:
         [each for each in lines if "call" in each],
         [each for each in lines if "step" in each],
     )
-    assert len(lines) == 1 + len(calls) + len(steps)
+    asked = [each["asks"] for each in lines if "asks" in each]
+    assert asked == [each["key"] for each in calls[1:]], "each question but the first is there before its verdict"
+    assert len(lines) == 1 + len(calls) + len(asked) + len(steps)
     assert [(step["left"], (folder_of(done) / step["model"]).is_file()) for step in steps[-1:]] == [
         (done.summary["nodes_after"], True)
     ]
