@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+import onnxruntime
 import pytest
 
 from onnxreduce.runtimes.packages import cached_versions, ort_web_package
@@ -106,16 +108,14 @@ def test_code_for_reading_keeps_its_lines():
         pytest.param(bundle(OWN).replace("flush(){", "submit(){"), "no flush()", id="nothing to call"),
     ],
 )
-def test_what_is_not_recognised_is_refused_and_named(text, said, package):
+def test_what_is_not_recognised_is_refused_and_named(text, said, package, monkeypatch, capsys):
     (package / "dist" / "ort.min.mjs").write_text(text, "utf-8")
     output = package.parent / "repaired"
-    done = subprocess.run(
-        [sys.executable, FOLDER / "fix.py", package, "-o", output], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 2
-    assert len(done.stderr.splitlines()) == 1
-    assert said in done.stderr
-    assert "ort.min.mjs" in done.stderr
+    monkeypatch.setattr(sys, "argv", ["fix.py", str(package), "-o", str(output)])
+    assert fix.main() == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert said in line
+    assert "ort.min.mjs" in line
     assert not output.exists()
 
 
@@ -140,7 +140,10 @@ def test_the_package_itself_is_left_alone(package):
         with pytest.raises(fix.FixError):
             fix.repair_package(package, there)
     output = package.parent / "repaired"
-    assert fix.repair_package(package, output) == {"dist/ort.min.mjs": "own encoder"}
+    done = subprocess.run(
+        [sys.executable, FOLDER / "fix.py", package, "-o", output], capture_output=True, text=True, check=True
+    )
+    assert f"{output / 'dist' / 'ort.min.mjs'}: upload() flushes first (own encoder)" in done.stdout
     assert {path: path.read_bytes() for path in package.rglob("*") if path.is_file()} == before
     changed = [path for path in before if (output / path.relative_to(package)).read_bytes() != before[path]]
     assert changed == [package / "dist" / "ort.min.mjs"]
@@ -163,3 +166,13 @@ def test_every_bundle_with_jsep_of_a_real_package_is_recognised(version, form):
     kinds = ("", ".all", ".webgpu") if version == "1.22.0" else ("", ".all")
     ends = (".bundle.min.mjs", ".min.mjs", ".mjs", ".min.js", ".js")
     assert found == {f"ort{kind}{end}": form for kind in kinds for end in ends}
+
+
+def test_the_script_in_the_write_up_builds_the_smallest_model(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    script = (FOLDER / "README.md").read_text("utf-8").partition("```python\n")[2].partition("```")[0]
+    exec(compile(script, "README.md", "exec"), {})
+    session = onnxruntime.InferenceSession("smallest.onnx", providers=["CPUExecutionProvider"])
+    with np.load("smallest.npz") as inputs:
+        results = session.run(["D", "ad"], dict(inputs))
+    assert [values.tolist() for values in results] == [[-1.0], [1.0]]
