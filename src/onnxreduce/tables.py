@@ -23,11 +23,13 @@ _WRONG = tuple(kind.value for kind in WRONG_VALUES)
 
 def show_explanation(console: Console, found: Explanation, *, short: bool = False) -> None:
     """What heals and what does not, other ways to run the model, and what was found out. `short`: for most readers."""
+    for each in found.findings:
+        console.print(f"[bold]{safe(each.statement)}[/] ({safe(each.confidence)})", highlight=False)
     if found.neighbours:
         console.print(_neighbours(found, SHOWN if short else len(found.neighbours)))
     if found.variants:
         console.print(_groups(found.variants) if short else _variants(found.variants, found.reduced))
-    facts = [each.statement for each in found.findings]
+    facts = []
     if found.closest is not None:
         facts.append(f"nearest model that is right: {_words(found.closest)} (build_repro.py --variant passing)")
     if found.optimizers:

@@ -101,9 +101,11 @@ def test_what_was_found_lies_in_the_folder(levels: Path, explained: Explanation)
     written = json.loads((levels / "explanation.json").read_text("utf-8"))
     assert written == json.loads(json.dumps(explained.to_json()))
     assert written["oracle_calls"] > 40
-    assert set(written["seconds"]) == {
-        "reduced", "neighbours", "closest", "variants", "exposed values", "optimizers", "bisection",
-    }  # fmt: skip
+    parts = (
+        "reduced", "values", "findings", "neighbours", "closest",
+        "variants", "exposed values", "optimizers", "bisection",
+    )  # fmt: skip
+    assert tuple(written["seconds"]) == parts
     assert {"passing.onnx", "passing_data_set_0"} <= {path.name for path in levels.iterdir()}
     assert "also a graph output" in (levels / "issue.md").read_text("utf-8")
 
@@ -197,7 +199,8 @@ def test_a_command_has_neighbours_and_the_rest_says_why_not(tmp_path: Path) -> N
     assert words["n also a graph output"] is False
     assert found.closest is not None and found.closest.kind == "node"
     text = "this needs an oracle of two targets; a command or function has none"
-    assert found.notes == dict.fromkeys(("variants", "exposed values", "optimizers", "bisection"), text)
+    parts = ("findings", "variants", "exposed values", "optimizers", "bisection")
+    assert found.notes == dict.fromkeys(parts, text)
 
 
 # In a real browser, onnxruntime issue 32134.
@@ -237,6 +240,14 @@ def test_without_each_of_the_four_nodes_the_founding_fault_is_gone(founding: tup
         each.change: each.heals for each in founding[1].neighbours if each.subject == "axis 1 of pw and axis 1 of u"
     }
     assert sizes and not any(sizes.values()), "both chains in the same size class fail at every size"
+
+
+@pytest.mark.browser
+def test_what_the_wrong_output_holds_is_told(founding: tuple[Path, Explanation]) -> None:
+    (finding,) = founding[1].findings
+    assert (finding.output, finding.kind, finding.confidence) == ("D", "overwritten input", "certain")
+    assert "f was overwritten by mn before Div read it" in finding.statement
+    assert finding.statement in (founding[0] / "report.html").read_text("utf-8")
 
 
 @pytest.mark.browser

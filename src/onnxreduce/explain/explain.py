@@ -13,6 +13,7 @@ from onnxreduce.errors import OnnxReduceError
 from onnxreduce.explain.bisect import DISABLED, OPTIMIZERS
 from onnxreduce.explain.closest import keep_closest, python_run
 from onnxreduce.explain.explanation import Explanation, Measured, Variant
+from onnxreduce.explain.findings import find_findings
 from onnxreduce.explain.heal import fewest_that_heal, named
 from onnxreduce.explain.neighbours import Near, find_neighbours, nearest
 from onnxreduce.explain.reduced import Reduced
@@ -42,6 +43,7 @@ PATIENCE = 120.0
 EXPOSED = "exposed values"
 FEW_VALUES = 16
 """Up to so many inner values are told one by one among the variants; as neighbours they are in any case."""
+NO_VALUES = "Python's onnxruntime cannot run the reduced model, so its values are not known"
 NO_TIME = "the time for this was used up"
 TWO_TARGETS = "this needs an oracle of two targets; a command or function has none"
 
@@ -80,6 +82,7 @@ class Explainer:
         self._repeats = int(self.reduced.summary.get("repeats", 1))
         self._releases = Releases()
         self._runner: Runner | None = None
+        self._started: Shrinking | None = None
         self._problem: Shrinking | None = None
 
     def __call__(self) -> Explanation:
@@ -92,6 +95,8 @@ class Explainer:
         self._given["reduced"] = Measured.of(verdict)
         self._seconds["reduced"] = round(time.monotonic() - begun, 2)
         parts: Iterable[tuple[str, Callable[[], None]]] = (
+            ("values", self._record),
+            ("findings", lambda: self._find_findings(verdict)),
             ("neighbours", lambda: self._find_neighbours(verdict)),
             ("closest", self._keep_closest),
             ("variants", self._run_variants),
@@ -102,8 +107,8 @@ class Explainer:
         try:
             all(self._ran(name, part) for name, part in parts)
         finally:
-            if self._problem is not None:
-                self._problem.close()
+            if self._started is not None:
+                self._started.close()
         explanation = self._explanation()
         text = json.dumps(explanation.to_json(), indent=2, ensure_ascii=False) + "\n"
         write_atomically(self.reduced.folder / EXPLANATION, text.encode())
@@ -139,8 +144,9 @@ class Explainer:
         text = f"{verdict.outcome.value} {verdict.message}".strip()
         raise DoesNotFailError(f"{self.reduced.folder}: the reduced model does not fail here: it {text}")
 
-    def _find_neighbours(self, verdict: Verdict) -> None:
-        self._problem = Shrinking(
+    def _record(self) -> None:
+        """Every value of the reduced model under the reference."""
+        problem = Shrinking(
             self.reduced.candidate,
             self.oracle,
             self.reduced.signature,
@@ -148,11 +154,26 @@ class Explainer:
             repeats=self._repeats,
             tolerance=getattr(self.oracle, "tolerance", None) or Tolerance(),
         )
-        if not self._problem.start():
-            raise OnnxReduceError("Python's onnxruntime cannot run the reduced model, so its values are not known")
+        self._started = problem
+        if not problem.start():
+            raise OnnxReduceError(NO_VALUES)
+        self._problem = problem
+
+    def _values(self) -> Shrinking:
+        """The problem of changing the reduced model, its values known."""
+        if self._problem is None:
+            raise OnnxReduceError(NO_VALUES)
+        return self._problem
+
+    def _find_findings(self, verdict: Verdict) -> None:
+        oracle, _, _ = self._two_targets()
+        self.report("what the wrong outputs hold")
+        self._given["findings"] = find_findings(self._values(), oracle, verdict.wrong_outputs, self._count)
+
+    def _find_neighbours(self, verdict: Verdict) -> None:
         self.report(f"neighbours: models that differ in one thing, {self.limits.calls} oracle calls at most")
         budget = Budget(self.limits.calls, self.limits.seconds)
-        for near in find_neighbours(self._problem, verdict.wrong_outputs, budget):
+        for near in find_neighbours(self._values(), verdict.wrong_outputs, budget):
             self._near.append(near)
 
     def _keep_closest(self) -> None:
@@ -197,9 +218,7 @@ class Explainer:
     def _expose(self) -> None:
         """All inner values as outputs at once; each alone is a neighbour already."""
         _, suspect, _ = self._two_targets()
-        if self._problem is None or not self._problem.values:
-            raise OnnxReduceError("the values of the reduced model are not known")
-        draft = self._problem.draft()
+        draft = self._values().draft()
         inner = [name for node in draft.nodes for name in node.output if name and not draft.is_output(name)]
         results = {"all": self._exposed(draft, inner)} if len(inner) > 1 else {}
         for near in self._near if len(inner) <= FEW_VALUES else []:
@@ -208,11 +227,10 @@ class Explainer:
         self._variants += [Variant(EXPOSED, name, str(suspect), result) for name, result in results.items()]
 
     def _exposed(self, draft: Draft, names: Sequence[str]) -> Measured:
-        assert self._problem is not None
         for name in names:
             draft.proto.graph.output.add().name = name
         draft.tidy()
-        sound = self._problem.sound(draft)
+        sound = self._values().sound(draft)
         if sound is None:
             return Measured.not_run("the reference does not run the model with all values exposed")
         candidate, values = sound
