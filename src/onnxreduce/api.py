@@ -9,6 +9,7 @@ from pathlib import Path
 
 from onnx import ModelProto
 
+from onnxreduce import scratch
 from onnxreduce.emit import PASSING_DATA, PASSING_MODEL, write_report
 from onnxreduce.explain.explain import EXPLANATION, PATIENCE, Explainer, Limits
 from onnxreduce.explain.explanation import Explanation
@@ -76,6 +77,7 @@ def reduce(
     spec = _spec(oracle)
     subject = prepare(model, inputs, options or InputOptions())
     folder = Path(output) if output is not None else None
+    scratch.clear()
     watcher, shrinks = watcher or Watcher(), shrinks or Shrinks()
     setup = setup or Setup(report=watcher.stage)
     with ExitStack() as stack:

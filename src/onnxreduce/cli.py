@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import signal
 import sys
 import traceback
 from collections.abc import Callable
@@ -283,6 +284,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # names from models are not always in the terminal's alphabet
             stream.reconfigure(errors="backslashreplace")
+    _take_as_interrupts("SIGTERM", "SIGHUP")
     try:
         # typer turns an interrupt into this exit code, or into Abort
         code = app(sys.argv[1:] or ["--help"], standalone_mode=False)
@@ -302,6 +304,14 @@ def main() -> None:
     if code == INTERRUPTED:
         _fail("interrupted before there was anything to keep", INTERRUPTED)
     sys.exit(code)
+
+
+def _take_as_interrupts(*names: str) -> None:
+    """A batch system, a container that is stopped, a terminal that is closed: the best so far is kept all the same."""
+    for name in names:
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) is signal.SIG_DFL:  # `nohup` has it ignored
+            signal.signal(number, signal.default_int_handler)
 
 
 def _fail(text: str, code: int) -> NoReturn:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from collections.abc import Sequence
@@ -56,7 +57,8 @@ class Progress:
         line = f"[{time.monotonic() - self._begun:6.1f} s] {printable(' '.join(text.split()))}"
         if self._bar is not None:
             self._bar.clear()
-        print(line, file=sys.stderr, flush=True)
+        with contextlib.suppress(OSError):  # the terminal may be gone: no reason to stop
+            print(line, file=sys.stderr, flush=True)
         if self._bar is not None:
             self._bar.refresh()
 

@@ -190,11 +190,31 @@ STATUSES = [
 def test_every_way_to_fail_is_a_class_of_its_own(status: Status, kind: Kind) -> None:
     candidate = faults.candidate(faults.healthy())
     right = RunResult(Status.OK, {"y": -candidate.feeds["x"].array})
-    oracle = DifferentialOracle("scripted", Scripted(right), Scripted(RunResult(status, message="it broke")))
+    broken = RunResult(status, message="it broke")
+    oracle = DifferentialOracle("scripted", Scripted(right), Scripted(broken, broken))
     verdict = oracle.golden(candidate).verdict
     assert verdict.outcome is Outcome.FAILS
     assert verdict.signature is not None
     assert verdict.signature.kind is kind
+
+
+@pytest.mark.parametrize("status", [Status.DEAD, Status.LOST_DEVICE])
+@pytest.mark.parametrize("ends", [0, 1, 2])
+def test_an_end_that_the_model_does_not_bring_about_again_is_not_its_doing(status: Status, ends: int) -> None:
+    """Of the original it takes two ends in three runs; of a candidate the second answer counts."""
+    candidate = faults.candidate(faults.healthy())
+    right = RunResult(Status.OK, {"y": -candidate.feeds["x"].array})
+    ended = [RunResult(status)] * ends
+    suspect = Scripted(*ended, right, right, *ended, right)
+    oracle = DifferentialOracle("scripted", Scripted(*ended[:1], right, *ended[:1], right), suspect)
+    golden = oracle.golden(candidate)
+    assert golden.verdict.outcome is (Outcome.FAILS if ends == 2 else Outcome.PASSES)
+    suspect.results = [*ended, right]
+    verdict = oracle.judge(candidate)
+    assert verdict.outcome is (Outcome.FAILS if ends == 2 else Outcome.PASSES)
+    again = ends == 1
+    assert len(suspect.results) == (0 if ends < 2 else 2), "where that is the fault that is followed, one run decides"
+    assert suspect.asked[-1][1] is again, "the second run is a fresh one"
 
 
 def test_where_memory_runs_out_is_no_part_of_the_failure() -> None:

@@ -16,6 +16,7 @@ from typing import Any
 import onnx
 from google.protobuf.message import DecodeError
 
+from onnxreduce import scratch
 from onnxreduce.awake import communicate
 from onnxreduce.emit.canonical import stored, tensors
 from onnxreduce.emit.page import PAGE_NAME
@@ -145,7 +146,7 @@ def run_script(folder: Path, timeout: float, *arguments: str) -> tuple[onnx.Mode
     script = (folder / SCRIPT_NAME).resolve()
     environment = {name: value for name, value in os.environ.items() if _KEPT_VARIABLES.fullmatch(name)}
     environment |= {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONUTF8": "1"}
-    with tempfile.TemporaryDirectory(prefix="onnxreduce-") as place:
+    with scratch.folder("script") as place:
         command = [sys.executable, str(script), *arguments]
         pipe = subprocess.PIPE
         with subprocess.Popen(
@@ -162,10 +163,10 @@ def run_script(folder: Path, timeout: float, *arguments: str) -> tuple[onnx.Mode
             lines = said.decode(errors="replace").strip().splitlines()
             raise OnnxReduceError(f"{SCRIPT_NAME} failed: {lines[-1] if lines else f'exit code {child.returncode}'}")
         try:
-            model = onnx.load(Path(place) / "model.onnx")
+            model = onnx.load(place / "model.onnx")
         except (OSError, DecodeError, onnx.checker.ValidationError) as error:
             raise OnnxReduceError(f"{SCRIPT_NAME} left no model that can be loaded: {error}") from error
-        given = read_inputs(Path(place) / "inputs.npz", ordered_inputs(model))
+        given = read_inputs(place / "inputs.npz", ordered_inputs(model))
     return model, named_inputs(model, given)
 
 

@@ -77,9 +77,11 @@ class BuiltOracle(DifferentialOracle):
         """The same oracle with another suspect, in the same browser; it ends with the context."""
         suspect = self._makers.runtime(target)
         try:
-            yield DifferentialOracle(
+            other = DifferentialOracle(
                 self.name, self.reference, suspect, self.tolerance, self.timeout, self.expectation, self.slower
             )
+            other.followed = self.followed
+            yield other
         finally:
             suspect.close()
 

@@ -13,7 +13,6 @@ import shlex
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 import uuid
 from collections.abc import Callable, Mapping
@@ -23,22 +22,19 @@ from typing import Any
 
 import numpy as np
 import onnx
-import psutil
 
+from onnxreduce import scratch
 from onnxreduce.awake import communicate
 from onnxreduce.errors import BadInputError, SetupError
 from onnxreduce.graph.candidate import Candidate
 from onnxreduce.graph.tensors import StoredTensor
+from onnxreduce.oracle import guardian
 from onnxreduce.oracle.signature import Kind, Signature, normalised
 from onnxreduce.oracle.verdict import Golden, Outcome, Verdict
 
 COMMAND = "command:"
 CANNOT_TELL = 125
-RUN = "ONNXREDUCE_RUN"
-"""In the environment of a command: tells what it started, also what has left its process group and its parent."""
 DEFAULT_TIMEOUT = 300.0
-CLOCK_SLACK = 2.0
-"""Seconds by which a process may seem to have started before it did."""
 INTERESTING = Signature(Kind.INTERESTING)
 
 Answer = bool | str | None
@@ -104,12 +100,13 @@ class CommandOracle(CustomOracle):
         if "/" in program or os.sep in program:
             program = str(Path(program).absolute())
         self._words = [program, *(str(Path(word).absolute()) if _is_file(word) else word for word in arguments)]
+        self._mark = uuid.uuid4().hex
+        self._guardian: subprocess.Popen[bytes] | None = None
         self.files = [Path(word) for word in self._words if _is_file(word)]
 
     def answer(self, model: onnx.ModelProto, inputs: Mapping[str, StoredTensor]) -> Verdict:
         """Write both, run the command, read its exit code."""
-        with tempfile.TemporaryDirectory(prefix="onnxreduce-", ignore_cleanup_errors=True) as temporary:
-            folder = Path(temporary)
+        with scratch.folder("command") as folder:
             onnx.save(model, folder / "model.onnx")
             data = folder / "test_data_set_0"
             data.mkdir()
@@ -125,13 +122,14 @@ class CommandOracle(CustomOracle):
         return Verdict(Outcome.PASSES)
 
     def _run(self, words: list[str], folder: Path) -> int | None:
-        mark = uuid.uuid4().hex
+        mark = f"{self._mark} {uuid.uuid4().hex}"
         begun = time.time()
+        self._guard()
         try:
             child = subprocess.Popen(
                 words,
                 cwd=folder,
-                env={**os.environ, RUN: mark},
+                env={**os.environ, guardian.RUN: mark},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
@@ -148,6 +146,23 @@ class CommandOracle(CustomOracle):
             return None
         finally:
             _kill_all(child, mark, begun)
+
+    def close(self) -> None:
+        """Send the guardian away."""
+        process, self._guardian = self._guardian, None
+        if process is not None:
+            process.communicate()
+
+    def _guard(self) -> None:
+        """See to it that no command outlives this process."""
+        if self._guardian is None or self._guardian.poll() is not None:
+            self._guardian = subprocess.Popen(
+                [sys.executable, str(Path(guardian.__file__)), self._mark],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
 
 
 class FunctionOracle(CustomOracle):
@@ -235,22 +250,5 @@ def _kill_all(child: subprocess.Popen[bytes], mark: str, begun: float) -> None:
             os.killpg(child.pid, signal.SIGKILL)
     elif child.poll() is None:
         child.kill()
-    while marked := _marked(mark, begun):  # again: one may have started another meanwhile
-        for process in marked:
-            with contextlib.suppress(psutil.Error):
-                process.kill()
-        psutil.wait_procs(marked, timeout=1.0)
+    guardian.end_all(mark, begun)
     child.wait()
-
-
-def _marked(mark: str, begun: float) -> list[psutil.Process]:
-    found = []
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error, OSError):
-            if (
-                process.create_time() > begun - CLOCK_SLACK
-                and process.status() != psutil.STATUS_ZOMBIE
-                and process.environ().get(RUN) == mark
-            ):
-                found.append(process)
-    return found

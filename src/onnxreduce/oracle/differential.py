@@ -22,6 +22,9 @@ TIMEOUT_FACTOR = 5.0
 SHORTEST_TIMEOUT = 20.0
 """A candidate is given five times what the original took, and never less than this many seconds."""
 
+MORE_ENDS = 2
+"""How often an original is run again whose runtime ended under it: did the model do it, or something else?"""
+
 _KINDS = {
     Status.CREATE_ERROR: Kind.CREATE_ERROR,
     Status.RUN_ERROR: Kind.RUN_ERROR,
@@ -31,6 +34,7 @@ _KINDS = {
     Status.OUT_OF_MEMORY: Kind.OUT_OF_MEMORY,
     Status.DEAD: Kind.DEAD,
 }
+_ENDED = (Status.DEAD, Status.LOST_DEVICE)
 _TOO_OLD = (
     "unsupported model ir version",
     "unsupported model ir_version",
@@ -42,7 +46,10 @@ _TOO_OLD = (
 
 
 class DifferentialOracle:
-    """An oracle of two targets.
+    """An oracle of two targets. `followed`: the class of the original's failure, once it is known.
+
+    A runtime that ends under a model may have been ended by something else on the machine, want of memory or a person.
+    Unless that is the fault that is followed, such a run is made once more, and the second answer counts.
 
     With `slower` it is also a failure when right outputs take more than so many times the reference's time (see
     `speed`); where slowness is the expected class, whatever the outputs are.
@@ -66,6 +73,7 @@ class DifferentialOracle:
         self.expectation = expectation or Expectation()
         self.slower = slower
         self._given_timeout = timeout
+        self.followed = self.expectation.kind
         self._torn = False
 
     def judge(self, candidate: Candidate, *, fresh: bool = False, alone: bool = False) -> Verdict:
@@ -82,13 +90,30 @@ class DifferentialOracle:
         if alone and candidate.expected is not None and self.slower is None:
             expected = {name: candidate.expected[name].array for name in candidate.outputs}
         else:
-            right = self.reference.run(asked, timeout=self.timeout, fresh=torn)
+            right = self._run(self.reference, asked, fresh=torn)
             if right.status is not Status.OK:
                 text = f"the reference fails: {right.status.value}: {right.message}"
                 return Verdict(Outcome.UNRESOLVED, message=text, seconds=right.seconds)
             expected = dict(right.outputs)
-        result = self.suspect.run(asked, timeout=self.timeout, fresh=fresh)
+        result = self._run(self.suspect, asked, fresh=fresh, followed=self.followed)
         return self._verdict(candidate, expected, result, right, first_look=alone)
+
+    def _run(self, runtime: Runtime, asked: RunRequest, *, fresh: bool, followed: Kind | None = None) -> RunResult:
+        """A run; another one in its place where the runtime ended under it."""
+        result = runtime.run(asked, timeout=self.timeout, fresh=fresh)
+        if result.status in _ENDED and _KINDS[result.status] is not followed:
+            result = runtime.run(asked, timeout=self.timeout, fresh=True)
+        return result
+
+    def _run_original(self, asked: RunRequest) -> RunResult:
+        """A run of the suspect. Its end under the model counts as the model's doing where it is seen twice."""
+        result = first = self.suspect.run(asked, timeout=self.timeout, fresh=True)
+        if first.status in _ENDED and _KINDS[first.status] is not self.followed:
+            for _ in range(MORE_ENDS):
+                result = self.suspect.run(asked, timeout=self.timeout, fresh=True)
+                if result.status in _ENDED:
+                    return result
+        return result
 
     def golden(self, candidate: Candidate, recorded: Callable[[], Mapping[str, StoredTensor]] | None = None) -> Golden:
         """Judge the original and learn timeout and noise floor from it.
@@ -98,19 +123,20 @@ class DifferentialOracle:
         holds NaN, or is unstable.
         """
         asked = self._request(candidate)
-        right = self.reference.run(asked, timeout=self.timeout)
+        right = self._run(self.reference, asked, fresh=False)
         if right.status is not Status.OK:
             if recorded is not None:
                 recorded()  # names the operator where it fails too
             reason = " ".join(right.message.split())[:400]
             raise BadInputError(f"the reference cannot run the model: {right.status.value}: {reason}")
         _refuse_nan(right)
-        result = self.suspect.run(asked, timeout=self.timeout, fresh=True)
+        result = self._run_original(asked)
         noise = 0.0
         if recorded is not None:
             noise = self._noise(right, recorded())
             self.tolerance = self.tolerance.with_noise(noise)
         verdict = self._verdict(candidate, right.outputs, result, right)
+        self.followed = verdict.signature.kind if verdict.signature else self.expectation.kind
         if recorded is None and verdict.signature is not None and verdict.signature.kind in WRONG_VALUES:
             self._refuse_unstable(right, self.reference.run(asked, timeout=self.timeout, fresh=True))
         if self._given_timeout is None and result.status is not Status.HANG:
@@ -121,6 +147,7 @@ class DifferentialOracle:
         """Take over noise floor and time limit from a golden run that another oracle of the same targets made."""
         self.tolerance = self.tolerance.with_noise(golden.noise)
         self.timeout = golden.timeout
+        self.followed = golden.verdict.signature.kind if golden.verdict.signature else self.expectation.kind
 
     def describe(self) -> Mapping[str, Mapping[str, str]]:
         """Facts on each side."""

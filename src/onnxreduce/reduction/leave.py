@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from onnxreduce import emit
+from onnxreduce import emit, scratch
 from onnxreduce.errors import OnnxReduceError, SetupError
 from onnxreduce.graph.candidate import Candidate, whole
 from onnxreduce.graph.model import load
@@ -92,8 +92,8 @@ class Leaving:
     def _left(self, status: Status) -> Reduction:
         candidate, summary = self._best(finished=status is Status.REDUCED)
         self.watcher.stage(f"{summary['nodes_after']} nodes left: confirming the emitted script in a fresh runtime")
-        with tempfile.TemporaryDirectory(prefix="onnxreduce-") as temporary:
-            place = self.folder or Path(temporary)
+        with scratch.folder("result") as temporary:
+            place = self.folder or temporary
             self._write(place, candidate, summary)
             confirmed, why, shown = self._confirm(place)
             summary |= {"confirmed_fresh": confirmed, **({"not_confirmed": why} if why else {})}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
 from onnxreduce.errors import BadInputError
+from onnxreduce.lock import locked
 
 JOURNAL = "journal.jsonl"
 
@@ -58,42 +58,13 @@ def _locked(path: Path) -> IO[bytes] | None:
     """The file, made if need be, with its lock; None where another has it."""
     while True:
         file = path.open("ab")
-        if not _lock(file):
+        if not locked(file):
             file.close()
             return None
         with contextlib.suppress(OSError):  # one that was removed meanwhile locks nobody out
             if os.path.samestat(os.fstat(file.fileno()), path.stat()):
                 return file
         file.close()
-
-
-if sys.platform == "win32":
-    import msvcrt
-
-    _BEYOND = 1 << 40
-    """There the lock keeps nobody from reading what is written."""
-
-    def _lock(file: IO[bytes]) -> bool:
-        os.lseek(file.fileno(), _BEYOND, os.SEEK_SET)
-        try:
-            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-        except OSError:
-            return False
-        return True
-else:
-    import errno
-    import fcntl
-
-    def _lock(file: IO[bytes]) -> bool:
-        try:
-            fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        except OSError as error:
-            if error.errno not in (errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK):
-                raise
-            return True  # some network file systems have no locks
-        return True
 
 
 def _remove_empty(folders: Sequence[Path]) -> None:

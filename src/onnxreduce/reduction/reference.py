@@ -90,6 +90,8 @@ class Reference:
     def _run(self, runtime: PythonOrt, candidate: Candidate, outputs: list[str] | None = None) -> RunResult:
         asked = request(candidate) if outputs is None else request(replace(candidate, outputs=outputs))
         result = runtime.run(asked, timeout=SECONDS)
+        if result.status is Status.DEAD:  # by this model, or by something else on the machine?
+            result = runtime.run(asked, timeout=SECONDS)
         self.seconds += result.seconds
         return result
 

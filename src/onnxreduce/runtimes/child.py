@@ -31,6 +31,7 @@ from onnxreduce.runtimes.target import Target
 
 _START_SECONDS = 120.0
 _EXIT_SECONDS = 2.0
+_KILLED = -9  # SIGKILL, from somebody or for want of memory
 
 
 class ChildRuntime:
@@ -133,25 +134,11 @@ class ChildRuntime:
     def _start(self) -> None:
         if self._child is not None and self._child.poll() is None:
             return
-        self._stop()
-        self._exit = 0
-        self._stderr = (self._spool.folder / "stderr.txt").open("wb")
-        self._heard = 0
         begun = time.monotonic()
         try:
-            self._child = subprocess.Popen(
-                self._command(),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=self._stderr,
-                text=True,
-                encoding="utf-8",
-                env={**os.environ, **self._environment()},
-                start_new_session=True,
-            )
-            self._answers = queue.Queue()
-            threading.Thread(target=_pump, args=(self._child, self._answers), daemon=True).start()
-            hello = self._next(_START_SECONDS)
+            hello = self._launched()
+            if hello is Status.DEAD and self._exit == _KILLED:  # the worker itself does not end so
+                hello = self._launched()
             if isinstance(hello, Status):
                 raise SetupError(f"{self.name} does not start: {self._death().message}{self._advice()}")
             self._hello = hello
@@ -160,6 +147,25 @@ class ChildRuntime:
         except BaseException:  # also an interrupt: what the child says first would be taken for an answer
             self._stop()
             raise
+
+    def _launched(self) -> dict[str, Any] | Status:
+        """What a new child says of itself."""
+        self._stop()
+        self._exit = self._heard = 0
+        self._stderr = (self._spool.folder / "stderr.txt").open("wb")
+        self._child = subprocess.Popen(
+            self._command(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._stderr,
+            text=True,
+            encoding="utf-8",
+            env={**os.environ, **self._environment()},
+            start_new_session=True,
+        )
+        self._answers = queue.Queue()
+        threading.Thread(target=_pump, args=(self._child, self._answers), daemon=True).start()
+        return self._next(_START_SECONDS)
 
     def _stop(self) -> None:
         """End the child with all that it started, whether it still lives or has died before them."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,6 +10,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
+from onnxreduce import scratch
 from onnxreduce.graph.tensors import Blob, StoredTensor
 from onnxreduce.graph.weights import external_location
 from onnxreduce.runtimes.base import RunRequest
@@ -21,7 +20,7 @@ class Spool:
     """A folder in which each content lies once, by its digest; what is a file already is named where it is."""
 
     def __init__(self) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="onnxreduce-child-"))
+        self.folder = scratch.make("child")
 
     def described(self, tensor: StoredTensor) -> dict[str, Any]:
         """A tensor for a worker; strings are `{"model"}`, the file of a model that gives them."""
@@ -51,7 +50,7 @@ class Spool:
 
     def close(self) -> None:
         """Remove the files."""
-        shutil.rmtree(self.folder, ignore_errors=True)
+        scratch.remove(self.folder)
 
     def _model_of(self, tensor: StoredTensor) -> Path:
         path = self.folder / f"{tensor.blob.digest}-{'x'.join(map(str, tensor.shape))}.onnx"
