@@ -53,14 +53,18 @@ class Tools:
     recomputer: Recomputer
 
 
+def recorded(candidate: Candidate, tools: Tools) -> Arrays:
+    """Every value of a candidate, initializers included."""
+    found = tools.reference.record(candidate)
+    assert found is not None
+    return {name: tensor.array for name, tensor in {**weights(candidate), **found}.items()}
+
+
 def planted(case: faults.Case, tools: Tools) -> Planted:
     proto, feeds = case
     stored = {name: StoredTensor.from_array(array) for name, array in feeds.items()}
     candidate = whole(normalise(load(proto)), stored)
-    recorded = tools.reference.record(candidate)
-    assert recorded is not None
-    every = {**weights(candidate), **recorded}
-    return Planted(candidate, {name: tensor.array for name, tensor in every.items()}, tools.recomputer)
+    return Planted(candidate, recorded(candidate, tools), tools.recomputer)
 
 
 def branches() -> faults.Case:

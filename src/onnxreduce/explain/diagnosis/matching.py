@@ -7,13 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from onnxreduce.explain.diagnosis.finding import Claim
-from onnxreduce.explain.diagnosis.information import information, nearness
+from onnxreduce.explain.diagnosis.information import FEW, information, nearness, pattern_bits
 from onnxreduce.explain.diagnosis.observation import Observation, widened
 
 NEARER = 3.0
 """A claim must be 2**3 times nearer to the wrong elements than the right answer is ..."""
 NEARER_SHARE = 0.99
 """... to all but one in a hundred of them."""
+MOST_COUNTED = 1 << 18
+"""So many elements are looked at to count the bits in their places."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,8 @@ def match(claim: Claim, seen: Observation) -> Match | None:
         return None
     bits = claim.evidence
     if bits is None:
-        bits = min(claim.at_most, information(*_at(seen, flat, seen.differs.ravel() & covered)))
+        bits = information(*_at(seen, flat, seen.differs.ravel() & covered)) + _which(seen, wrong, covered)
+        bits = min(claim.at_most, bits)
     return Match(claim, int(covered.sum()), _error(widened(flat[covered]), seen, covered), bits - claim.parameters)
 
 
@@ -60,6 +63,16 @@ def agree(predicted: np.ndarray, got: np.ndarray, allowed: float) -> np.ndarray:
 
 def _is_nearer(seen: Observation, predicted: np.ndarray, wrong: np.ndarray) -> bool:
     return bool((nearness(*_at(seen, predicted, wrong)) >= NEARER).mean() >= NEARER_SHARE)
+
+
+def _which(seen: Observation, wrong: np.ndarray, covered: np.ndarray) -> float:
+    """Bits in which of the elements are wrong, of those that could be by their right values, where numbers are few."""
+    right = seen.expected.ravel()
+    at = np.flatnonzero(covered)[:MOST_COUNTED]
+    if np.unique(seen.got.ravel()[at][wrong[at]]).size > FEW:
+        return 0.0
+    could_be = np.isin(right[at], np.unique(right[at][wrong[at]]))
+    return pattern_bits(wrong[at][could_be])
 
 
 def _at(seen: Observation, predicted: np.ndarray, where: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

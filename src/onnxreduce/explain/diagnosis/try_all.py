@@ -69,7 +69,7 @@ class _Case:
         best = self.best()
         if not self.standing:
             return True
-        return bool(best) and self.confirmed >= 2 and not _is_divided(best) and self.surplus(best[0][1]) >= CERTAIN_BITS
+        return len(best) == 1 and self.confirmed >= 2 and self.surplus(best[0][1]) >= CERTAIN_BITS
 
 
 def diagnose(
@@ -131,7 +131,7 @@ def _look_again(candidate: Candidate, cases: list[_Case], recomputer: Recomputer
                 break
     for case in cases:
         for variant in exchanged_operators(shown, case.seen.output):
-            if not left or not _is_divided(case.best()):
+            if not left or len(case.best()) < 2:
                 break
             left -= 1
             _shows(variant, [case], recomputer, rerun)
