@@ -158,6 +158,13 @@ class DifferentialOracle:
         self.suspect.close()
         self.reference.close()
 
+    def expected(self, candidate: Candidate) -> dict[str, StoredTensor] | None:
+        """What the reference gives for a candidate; None where it fails."""
+        right = self.reference.run(self._request(candidate), timeout=self.timeout)
+        if right.status is not Status.OK:
+            return None
+        return {name: StoredTensor.from_array(array) for name, array in right.outputs.items()}
+
     def _request(self, candidate: Candidate) -> RunRequest:
         return request(candidate, 0 if self.slower is None else REPEATS)
 

@@ -6,6 +6,7 @@ import re
 import tempfile
 import time
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from onnxreduce.reduction.problem import Problem
 from onnxreduce.reduction.result import Reduction, Status
 from onnxreduce.reduction.shrink import Shrinking
 from onnxreduce.reduction.watcher import Watcher
-from onnxreduce.runtimes.recording import Recording
+from onnxreduce.runtimes.recording import RECORDED_BY, Recording
 from onnxreduce.runtimes.system import system_facts
 
 ALSO_FOUND = "also-found"
@@ -98,6 +99,7 @@ class Leaving:
             confirmed, why, shown = self._confirm(place)
             summary |= {"confirmed_fresh": confirmed, **({"not_confirmed": why} if why else {})}
             if shown is not None:
+                candidate = self._with_reference_outputs(candidate, summary)
                 summary |= {"signature_reduced": str(shown.signature), "message_reduced": shown.message}
                 summary |= {"outputs": [each.to_json() for each in shown.differences]}
             if not confirmed and status is Status.REDUCED:
@@ -112,6 +114,15 @@ class Leaving:
                 emit.write_report(place, of_new_model=True)
         inputs = {name: tensor.array for name, tensor in candidate.feeds.items()}
         return Reduction(status, candidate.model.with_weights_inside(), inputs, summary, self.folder)
+
+    def _with_reference_outputs(self, candidate: Candidate, summary: dict[str, Any]) -> Candidate:
+        """The candidate with the reference's own outputs as expected ones, where the oracle can be asked for them."""
+        ask = getattr(self.oracle, "expected", None)
+        with suppress(OnnxReduceError, KeyboardInterrupt):
+            if ask is not None and (found := ask(candidate)):
+                summary["expected_outputs"] = summary["reference"]
+                return replace(candidate, expected=found)
+        return candidate
 
     def costs(self) -> dict[str, Any]:
         """What it took so far."""
@@ -172,6 +183,7 @@ class Leaving:
             "message": verdict.message,
             "nodes_before": summary["nodes_before"],
             "nodes_after": len(other.nodes),
+            "expected_outputs": RECORDED_BY,
         }
         self._write(folder / ALSO_FOUND / place, other, facts, verdict)
 
@@ -250,6 +262,7 @@ class Leaving:
             "noise_floor": self.golden.noise,
             "runtime": _words(suspect),
             "reference": _words(sides.get("reference", {})),
+            "expected_outputs": RECORDED_BY,
             "browser": " ".join(filter(None, (suspect.get("browser"), suspect.get("browser_version")))),
             "adapter": suspect.get("adapter", ""),
             "adapter_software": suspect.get("adapter_software", ""),

@@ -47,7 +47,7 @@ def page_facts(
     """
     targets = summary["targets"]
     suspect = _side(targets["suspect"])
-    reference = _side(targets["reference"]) if _is_web(targets["reference"]) else _stand_in(targets, suspect, recorded)
+    reference = _side(targets["reference"]) if _is_web(targets["reference"]) else _stand_in(summary, suspect, recorded)
     after = summary["nodes_after"]
     lines = [f"Cut by onnxreduce from {summary['nodes_before']} nodes to {after}."]
     lines.append(f"Wrong under {suspect['name']}; right under {reference['name']}.")
@@ -108,12 +108,14 @@ def _side(facts: Mapping[str, str]) -> dict[str, Any]:
     return {"name": name, "browser": browser, **kept, **page_settings(Target.parse(facts["target"]))}
 
 
-def _stand_in(targets: Mapping[str, Mapping[str, str]], suspect: Mapping[str, Any], recorded: bool) -> dict[str, Any]:
+def _stand_in(summary: Mapping[str, Any], suspect: Mapping[str, Any], recorded: bool) -> dict[str, Any]:
     """A reference that is not in the browser: its recorded outputs, or else the WebAssembly provider."""
-    facts = targets["reference"]
+    facts = summary["targets"]["reference"]
     name = " ".join(facts[key] for key in ("runtime", "version", "provider") if facts.get(key))
     provider = "recorded" if recorded else "wasm"
-    stands = "its recorded outputs stand for it" if recorded else "the WebAssembly provider stands for it"
+    own = summary.get("expected_outputs") == summary.get("reference")
+    outputs = "its recorded outputs" if own else f"recorded outputs of {summary['expected_outputs']}"
+    stands = f"{outputs} stand for it" if recorded else "the WebAssembly provider stands for it"
     return {
         "name": name,
         "version": "",

@@ -25,6 +25,7 @@ from onnxreduce.runtimes.spool import stored_output
 from onnxreduce.runtimes.target import Target
 
 RECORDER = Target("ort", provider="cpu", options={"level": "disabled"})
+RECORDED_BY = "onnxruntime (Python) CPUExecutionProvider, not optimized"
 _PIECE_BYTES = 256 << 20
 _FIRST_PIECE_NODES = 32
 _GROWTH = 4

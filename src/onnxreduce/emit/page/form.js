@@ -104,7 +104,7 @@ function usePackage(part) {
 function fillSide(part, facts) {
   const choices = facts.recorded ? [...PROVIDERS, RECORDED] : PROVIDERS;
   fill(part.bundle, Object.keys(BUNDLES), facts.bundle);
-  fill(part.provider, choices, facts.provider, { [RECORDED]: `recorded by onnxreduce: ${facts.name}` });
+  fill(part.provider, choices, facts.provider, { [RECORDED]: 'recorded by onnxreduce' });
   const { graphOptimizationLevel: level = '', ...session } = facts.session;
   fill(part.level, LEVELS, level, { '': 'not set' });
   part.session.value = JSON.stringify(session);

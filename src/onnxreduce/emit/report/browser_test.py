@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from onnxreduce.emit.report.contents import nodes, title
+from onnxreduce.emit.report.contents import expected_of, nodes, title
 from onnxreduce.emit.report.facts import Facts, options
 from onnxreduce.emit.report.markdown import visible
-from onnxreduce.emit.report.operator_test import MOST_ELEMENTS, RECORDED, NotExpressibleError
+from onnxreduce.emit.report.operator_test import MOST_ELEMENTS, NotExpressibleError
 from onnxreduce.emit.report.python_test import absolute, shares
 from onnxreduce.graph.tensors import StoredTensor
 
@@ -55,7 +55,7 @@ def _remarks(facts: Facts) -> list[str]:
         f"Reduced by onnxreduce from {nodes(facts.summary['nodes_before'])} to {facts.summary['nodes_after']}.",
         f"It fails under {facts.summary.get('runtime', '')}: the page takes {script}.",
         f"It is right under {facts.summary.get('reference', '')}.",
-        RECORDED,
+        f"The expected outputs are those of {expected_of(facts)}.",
     ]
 
 

@@ -56,6 +56,11 @@ def fault(facts: Facts) -> str:
     return str(facts.summary.get("signature_reduced", facts.summary["signature"])).partition(": ")[0]
 
 
+def expected_of(facts: Facts) -> str:
+    """What computed the expected outputs."""
+    return str(facts.summary.get("expected_outputs", facts.summary.get("reference", "")))
+
+
 def nodes(count: int) -> str:
     """So many nodes."""
     return "1 node" if count == 1 else f"{count} nodes"

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from onnx import AttributeProto, NodeProto, TensorProto, helper
 
-from onnxreduce.emit.report.contents import fault, nodes
+from onnxreduce.emit.report.contents import expected_of, fault, nodes
 from onnxreduce.emit.report.facts import Facts
 from onnxreduce.emit.report.markdown import visible
 from onnxreduce.graph.tensors import StoredTensor
@@ -38,8 +38,6 @@ _KINDS = {
     AttributeProto.STRING: "string",
     AttributeProto.STRINGS: "strings",
 }
-RECORDED = "The outputs were computed by onnxruntime's CPU provider in Python, without optimizations."
-"""The recorder of every reduction (see `runtimes.recording`), which is not always the reference itself."""
 _EXACT = 1 << 53
 """JavaScript reads whole numbers up to here exactly; larger ones are given as text, which BigInt reads."""
 
@@ -92,7 +90,7 @@ def _remarks(facts: Facts, node: NodeProto) -> list[str]:
     lines = [
         f"Reduced by onnxreduce from {nodes(facts.summary['nodes_before'])}.",
         f"Wrong under {facts.summary.get('runtime', '')}; right under {facts.summary.get('reference', '')}.",
-        RECORDED,
+        f"The expected outputs are those of {expected_of(facts)}.",
     ]
     constant = [tensor.name for tensor in facts.model.graph.initializer if tensor.name in node.input]
     if constant:
