@@ -194,12 +194,12 @@ class Explainer:
             raise OnnxReduceError(f"the reference fails: {right.message}")
         expected = {name: StoredTensor.from_array(array) for name, array in right.outputs.items()}
         candidate = replace(self.reduced.candidate, expected=expected)
-        self._runner = Runner(oracle, candidate, self._repeats, self.limits.variant_seconds)
         self.report("variants: levels, bundles, versions, options and other runtimes")
         pinned, versions = _pinned(suspect, facts), list[tuple[str, str]]()
         if suspect.runtime in ("ort-web", "ort"):
             self._releases = known_releases(suspect.runtime, pinned)
             versions = others(pinned, self._releases, self.limits.versions, self.limits.fetch)
+        self._runner = Runner(oracle, candidate, self._repeats, self.limits.variant_seconds)
         for way in ways(suspect, facts, versions, next(iter(reversed(cached_versions())), None)):
             self._variants.append(self._runner.run(way))
 

@@ -12,7 +12,8 @@ from onnxreduce.explain.bisect import versions
 from onnxreduce.runtimes.environments import environments
 from onnxreduce.runtimes.packages import cached_versions
 
-LIST_SECONDS = 20.0
+LIST_SECONDS = 15.0
+"""A registry that has not answered by then is taken for absent."""
 OTHERS = 3
 """Other versions that are run unless more are asked for."""
 
