@@ -115,7 +115,7 @@ def _outcome(measured: Measured, reduced: Measured | None) -> str:
     if measured.signature in _WRONG:
         return "[red]still wrong[/]" if reduced and reduced.signature in _WRONG else f"[red]{measured.signature}[/]"
     same = reduced is not None and measured.signature == reduced.signature
-    return "[red]the same error[/]" if same else f"[red]{safe(measured.signature)}[/]"
+    return "[red]the same failure[/]" if same else f"[red]{safe(measured.signature)}[/]"
 
 
 def _reason(measured: Measured) -> str:
