@@ -30,6 +30,8 @@ from onnxreduce.reduction.driver import Shrinks
 from onnxreduce.reduction.result import DoesNotFailError
 from onnxreduce.runtimes.target import Target
 
+pytestmark = pytest.mark.slow
+
 DELETION = Shrinks(passes=())
 FEW = Limits(calls=12, versions=0)
 
@@ -117,7 +119,7 @@ def test_explaining_again_replaces_what_was_found(levels: Path, explained: Expla
     assert not list(levels.glob("passing*"))
     after = (levels / "build_repro.py").read_text("utf-8")
     assert "def passing" in before and "def passing" not in after and "def run" in after
-    found = explain(levels, limits=Limits(calls=40, variant_seconds=0))
+    found = explain(levels, limits=Limits(calls=12, variant_seconds=0))
     assert {each.result.message for each in found.variants if each.group == "optimization level"} == {NO_TIME}
     assert (levels / "build_repro.py").read_text("utf-8") == before
 
