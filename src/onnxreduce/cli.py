@@ -113,7 +113,7 @@ def reduce_command(
     ] = False,
 ) -> None:
     """Reduce a faulty model to the few nodes that still show the fault."""
-    from onnxreduce.api import reduce
+    from onnxreduce.api import EXPLANATION, reduce
     from onnxreduce.reduction.driver import Shrinks
     from onnxreduce.reduction.passes.table import chosen, kept_kinds
 
@@ -134,8 +134,9 @@ def reduce_command(
             watcher=progress.watcher(),
         )
     terminal.show_reduction(Console(), reduction)
-    if reduction.status is Status.REDUCED and reduction.folder and not no_explain:
-        _explain_too(reduction.folder, places, ort_web)
+    place = reduction.folder
+    if reduction.status is Status.REDUCED and place and not no_explain and not (place / EXPLANATION).exists():
+        _explain_too(place, places, ort_web)
     raise typer.Exit(reduction.status.exit_code)
 
 

@@ -16,7 +16,7 @@ from typing import IO
 from onnxreduce.lock import locked
 
 PREFIX = "onnxreduce-"
-YOUNG = 60.0
+YOUNG = 5.0
 """Seconds: a folder may have been made by somebody who has not locked it yet."""
 _LOCK = ".in-use"
 _held: dict[Path, IO[bytes]] = {}
