@@ -113,7 +113,8 @@ def reduce_command(
     ] = False,
 ) -> None:
     """Reduce a faulty model to the few nodes that still show the fault."""
-    from onnxreduce.api import EXPLANATION, reduce
+    from onnxreduce.api import reduce
+    from onnxreduce.explain.explain import EXPLANATION
     from onnxreduce.reduction.driver import Shrinks
     from onnxreduce.reduction.passes.table import chosen, kept_kinds
 
