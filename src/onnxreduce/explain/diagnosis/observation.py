@@ -15,6 +15,8 @@ from onnxreduce.oracle.comparison import Tolerance, wrong_elements
 
 MATCH_SHARE = 0.1
 """A match must be closer than this share of the tolerance: that is what healthy runs differ by."""
+MOST_ELEMENTS = 1 << 24
+"""Larger outputs are passed over."""
 _SAMPLE = 2048
 _BELOW_A_BYTE = ("int4", "uint4", "int2", "uint2", "float4_e2m1fn", "float6_e2m3fn", "float6_e3m2fn")
 
@@ -103,9 +105,9 @@ class Observation:
 
 
 def observe(run: Run, output: str, tolerance: Tolerance) -> Observation | None:
-    """An output that is wrong in its content; None when it is right, or wrong in shape or dtype, or no numbers."""
+    """An output with wrong content; None when it is right, wrong in shape or dtype, no numbers, or too large."""
     expected, got = run.values.get(output), run.actual.get(output)
-    if expected is None or got is None or not expected.size or not has_bytes(expected):
+    if expected is None or got is None or not 0 < expected.size <= MOST_ELEMENTS or not has_bytes(expected):
         return None
     if got.shape != expected.shape or got.dtype != expected.dtype:
         return None

@@ -6,6 +6,7 @@ again. Where several nodes read a value, the earlier of them may have read it in
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -91,17 +92,20 @@ def _content_bits(each: _Hypothesis) -> float:
 
 
 def _hypotheses(seen: Observation, only: frozenset[Key] | None) -> Iterator[_Hypothesis]:
-    """Nearest values first; for each, the values that share a size of buffer with it come before the others."""
+    """Values that share a size of buffer before the others; of each, the nearest to the output first."""
     index = seen.run.index
     later = _after(seen)
     upward = index.ancestors([seen.output])
-    for value in _upstream(seen):
-        held = seen.run.values.get(value)
-        if held is None or not _is_worth(seen, value, held):
-            continue
+    values = [
+        value
+        for value in _upstream(seen)
+        if (held := seen.run.values.get(value)) is not None and _is_worth(seen, value, held)
+    ]
+    for same_class, value in itertools.product((True, False), values):
+        held = seen.run.values[value]
         readers = [at for at in index.consumers.get(value, ()) if at in upward]
         for late, reader in enumerate(readers[:_MOST_LATE_READERS]):
-            for source, way in _sources(seen, value, later):
+            for source, way in _sources(seen, value, later, same_class):
                 if only is not None and (value, source, way, str(late)) not in only:
                     continue
                 if source == _NOTHING:
@@ -161,16 +165,16 @@ def _downstream(seen: Observation) -> list[int]:
     return reached
 
 
-def _sources(seen: Observation, value: str, later: set[str]) -> list[tuple[str, str]]:
+def _sources(seen: Observation, value: str, later: set[str], same_class: bool) -> list[tuple[str, str]]:
+    """What may have been written over a value, of its size class or of others; that of its own dtype first."""
     held = seen.run.values[value]
-    ranked: list[tuple[bool, bool, str, str]] = []
+    ranked: list[tuple[bool, str, str]] = []
     for name, source in seen.others():
-        if name == value or name in later or not source.size:
-            continue
-        other_class = size_class(source.nbytes) != size_class(held.nbytes)
-        ranked += [(other_class, source.dtype != held.dtype, name, way) for way in ways(held, source)]
-    found = [(name, way) for _, _, name, way in sorted(ranked, key=lambda each: each[:2])]
-    if value in seen.run.index.producer and held.size > 1:
+        fits = same_class == (size_class(source.nbytes) == size_class(held.nbytes))
+        if fits and name != value and name not in later and source.size:
+            ranked += [(source.dtype != held.dtype, name, way) for way in ways(held, source)]
+    found = [(name, way) for _, name, way in sorted(ranked, key=lambda each: each[0])]
+    if same_class and value in seen.run.index.producer and held.size > 1:
         found.insert(0, (_NOTHING, BYTES))
     return found
 

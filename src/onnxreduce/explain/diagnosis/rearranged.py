@@ -20,6 +20,7 @@ MOST_SORTED = 1 << 18
 """Up to this many elements, all are compared in order of size."""
 _WINDOW = 32
 _MOST_SHIFTS = 8
+_MOST_ALIKE = 64
 _LEAST_COVERED = 0.75
 
 
@@ -139,8 +140,10 @@ def _in_any_order(seen: Observation) -> Iterator[Claim]:
 
 
 def _slices_like(slices: np.ndarray, wanted: np.ndarray, allowed: float) -> np.ndarray:
-    same = agree(slices.reshape(slices.shape[0], -1), wanted.reshape(1, -1), allowed).all(axis=1)
-    return np.flatnonzero(same)
+    """Which slices along the first axis are like the wanted one: by their first elements, then by all."""
+    flat, whole = slices.reshape(slices.shape[0], -1), wanted.reshape(1, -1)
+    places = np.flatnonzero(agree(flat[:, :_WINDOW], whole[:, :_WINDOW], allowed).all(axis=1))[:_MOST_ALIKE]
+    return places[agree(flat[places], whole, allowed).all(axis=1)]
 
 
 def _each_slice(right: np.ndarray, got: np.ndarray, allowed: float) -> np.ndarray | None:
