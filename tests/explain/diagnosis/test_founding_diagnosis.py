@@ -14,7 +14,7 @@ from planted_outputs import Tools, node, recorded
 from subsets import CASES
 
 from onnxreduce.errors import SetupError
-from onnxreduce.explain.diagnosis import Diagnosis, DiagnosisKind, diagnose, reruns
+from onnxreduce.explain.diagnosis import Diagnosis, DiagnosisKind, Rerun, diagnose
 from onnxreduce.graph.candidate import Candidate, cut, whole
 from onnxreduce.graph.index import GraphIndex
 from onnxreduce.graph.model import load, normalise
@@ -23,7 +23,7 @@ from onnxreduce.oracle.build import BuiltOracle, Setup
 from onnxreduce.oracle.choose import Settings, choose
 from onnxreduce.oracle.comparison import Tolerance, compare
 from onnxreduce.oracle.spec import OracleSpec
-from onnxreduce.runtimes.base import request
+from onnxreduce.runtimes.base import Status, request
 
 pytestmark = pytest.mark.browser
 
@@ -48,12 +48,24 @@ def candidate_of(proto: ModelProto, feeds: faults.Arrays) -> Candidate:
     return whole(normalise(load(proto)), {name: StoredTensor.from_array(array) for name, array in feeds.items()})
 
 
+def reruns(oracle: BuiltOracle, tools: Tools) -> Rerun:
+    """The suspect itself on other inputs."""
+
+    def rerun(candidate: Candidate) -> tuple[faults.Arrays, faults.Arrays] | None:
+        if tools.reference.record(candidate) is None:
+            return None
+        result = oracle.suspect.run(request(candidate), timeout=60, fresh=True)
+        return (recorded(candidate, tools), dict(result.outputs)) if result.status is Status.OK else None
+
+    return rerun
+
+
 def said(candidate: Candidate, oracle: BuiltOracle, tools: Tools, *, again: bool = True) -> list[Diagnosis]:
     values = recorded(candidate, tools)
     actual = oracle.suspect.run(request(candidate), timeout=60, fresh=True).outputs
     wrong = [name for name in candidate.outputs if compare(name, values[name], actual[name], Tolerance()).kind]
     assert wrong == ["D"]
-    rerun = reruns(tools.reference, oracle.suspect, 60) if again else None
+    rerun = reruns(oracle, tools) if again else None
     return diagnose(candidate, values, actual, wrong, Tolerance(), rerun=rerun, recomputer=tools.recomputer)
 
 

@@ -2,7 +2,6 @@
 
 from onnxreduce.explain.diagnosis.finding import Diagnosis, DiagnosisKind
 from onnxreduce.explain.diagnosis.recompute import Recomputer
-from onnxreduce.explain.diagnosis.rerun import reruns
 from onnxreduce.explain.diagnosis.try_all import Rerun, diagnose
 
-__all__ = ["Diagnosis", "DiagnosisKind", "Recomputer", "Rerun", "diagnose", "reruns"]
+__all__ = ["Diagnosis", "DiagnosisKind", "Recomputer", "Rerun", "diagnose"]
