@@ -311,7 +311,7 @@ def test_reduce_is_the_default_and_writes_where_the_user_is(levels: Path, tmp_pa
     place.mkdir()
     model, data = faults.save(faults.normalisation(), tmp_path, "wrong.onnx")
     args = [model, "--inputs", data, "--oracle", levels]
-    done = children.onnxreduce(*args, cwd=place)
+    done = children.onnxreduce(*args, cwd=place, timeout=300)
     _reduced(done, place / "wrong-reduced")
     assert "confirmed" in done.out
     assert "healed by disabling SimplifiedLayerNormFusion" in " ".join(done.out.split())

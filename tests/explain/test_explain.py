@@ -167,7 +167,7 @@ def test_a_model_that_does_not_fail_here_is_told(levels: Path, tmp_path: Path) -
 
 def test_at_the_command_line(levels: Path, tmp_path: Path) -> None:
     args = ["explain", levels, "--max-calls", "10", "--versions", "0"]
-    done = children.onnxreduce(*args, cwd=tmp_path, env={"COLUMNS": "80"})
+    done = children.onnxreduce(*args, cwd=tmp_path, env={"COLUMNS": "80"}, timeout=300)
     assert done.code == 0, done.err
     assert max(map(len, done.out.splitlines())) <= 80
     said = " ".join(done.out.split())
