@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
 import faults  # noqa: E402
-from killed import Tally, Task, kill_until_done, moments, undisturbed  # noqa: E402
+from killed import Tally, Task, kill_until_done, undisturbed  # noqa: E402
 
 IN_A_ROW = 8
 """Kills of one reduction, at most."""
@@ -49,8 +49,8 @@ def campaign(task: Task, folder: Path, kills: int, rng: random.Random) -> Tally:
     tally = Tally()
     expected, seconds = undisturbed(task, folder / "undisturbed")
     while tally.kills < kills:
-        row = min(IN_A_ROW, kills - tally.kills)
-        kill_until_done(task, folder / str(tally.ended), expected, moments(rng, seconds, row), tally)
+        moments = [(rng.uniform(0, seconds), 0) for _ in range(min(IN_A_ROW, kills - tally.kills))]
+        kill_until_done(task, folder / str(tally.ended), expected, moments, tally)
         print(f"{tally.kills} kills, {tally.ended} ended, differing {tally.differing}", file=sys.stderr, flush=True)
     return tally
 

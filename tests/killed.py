@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import signal
 import time
 from collections import Counter
@@ -16,6 +15,8 @@ import children
 import onnx
 import psutil
 
+Moment = tuple[float, int]
+"""So many seconds after the start, and with so many verdicts in the journal."""
 GONE_SECONDS = 15.0
 """For all that a killed tool has started to end; a busy machine schedules late."""
 
@@ -68,18 +69,18 @@ def undisturbed(task: Task, folder: Path) -> tuple[dict[str, bytes], float]:
 
 
 def kill_until_done(
-    task: Task, folder: Path, expected: dict[str, bytes], moments: Iterable[float], tally: Tally
+    task: Task, folder: Path, expected: dict[str, bytes], moments: Iterable[Moment], tally: Tally
 ) -> None:
-    """Run, kill at a moment (seconds after the start), go on with the same command, until a run ends by itself.
+    """Run, kill at a moment, go on with the same command, until a run ends by itself.
 
     Every other time the whole process group is killed.
     """
     temporary = folder / "temporary"
     temporary.mkdir(parents=True)
-    for moment in moments:
+    for seconds, verdicts in moments:
         child = children.start(*task.words, cwd=folder, env={"TMPDIR": str(temporary)})
-        end = time.monotonic() + moment
-        while time.monotonic() < end and child.poll() is None:
+        end = time.monotonic() + seconds
+        while (time.monotonic() < end or answered(folder / "to") < verdicts) and child.poll() is None:
             time.sleep(0.005)
         if child.poll() is not None:
             break
@@ -147,9 +148,10 @@ def paid_twice(journal: Path) -> tuple[int, int]:
     return asked - withdrawn - (answered - skipped), skipped
 
 
-def moments(rng: random.Random, seconds: float, count: int) -> list[float]:
-    """Moments within the length of an undisturbed run."""
-    return [rng.uniform(0, seconds) for _ in range(count)]
+def answered(folder: Path) -> int:
+    """Verdicts in a folder's journal."""
+    journal = folder / "journal.jsonl"
+    return journal.read_text("utf-8").count('"call"') if journal.exists() else 0
 
 
 def _runs(process: psutil.Process) -> bool:
