@@ -118,7 +118,7 @@ def conditions() -> list[Condition]:
         condition(
             "a float graph input in place of the `Cast`",
             [helper.make_node("Neg", ["f"], ["D"]), *gpu_branch()],
-            {"f": floats(1), "x": floats(1)},
+            {"f": floats(1) + 7, "x": floats(1)},
             one,
         ),
         condition(

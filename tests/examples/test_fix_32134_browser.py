@@ -15,6 +15,7 @@ from onnxreduce.runtimes.packages import ort_web_package
 FOLDER = Path(__file__).parents[2] / "examples" / "onnxruntime-32134"
 sys.path.insert(0, str(FOLDER))
 
+import conditions  # noqa: E402
 import fix  # noqa: E402
 import timeline  # noqa: E402
 
@@ -83,3 +84,14 @@ def test_the_test_for_the_runtimes_repository_tells_the_packages_apart(packages)
         "behind 17 dispatches: ad is -7 instead of -2",
     ]
     assert after == []
+
+
+@pytest.mark.parametrize(
+    ("words", "wrong"),
+    [("two CPU branches", ("E",)), ("[194] and [194]", ("D",)), ("[194] and [200]", ())],
+    ids=["a pending reader", "a pending writer", "no buffer shared"],
+)
+def test_conditions_are_as_the_table_says(packages, words, wrong):
+    (row,) = (row for row in conditions.conditions() if row.words.startswith(words))
+    assert row.wrong == wrong
+    assert [conditions.judge(row, folder) for folder in packages] == [wrong, ()]
