@@ -24,7 +24,7 @@ from onnxreduce.oracle.verdict import Golden, Oracle
 from onnxreduce.reduction.driver import Run, Shrinks
 from onnxreduce.reduction.identity import identity
 from onnxreduce.reduction.leave import ALSO_FOUND
-from onnxreduce.reduction.place import JOURNAL, held
+from onnxreduce.reduction.place import JOURNAL, alone, held
 from onnxreduce.reduction.problem import Budget
 from onnxreduce.reduction.result import Reduction
 from onnxreduce.reduction.resume import earlier, finished
@@ -127,19 +127,20 @@ def explain(
 
     Writes `explanation.json`; where a model that differs in one thing is right, `passing.onnx` with its data set, and
     into `build_repro.py` how to build it; then the reports once more. `limits`: what it may cost. `report` gets a line
-    at each step. An interrupt keeps what is known.
+    at each step. An interrupt keeps what is known, or an earlier explanation where there is one.
 
     Raises BadInputError (no such folder, or damaged), SetupError (browser, adapter, package or provider is missing),
     DoesNotFailError (the reduced model shows no fault here).
     """
-    reduced = read_reduced(Path(folder))
     setup = replace(setup or Setup(report=report), jobs=1, cluster=None)
-    oracle = reduced.oracle(replace(setup, patience=setup.patience or PATIENCE))
-    try:
-        explanation = Explainer(reduced, oracle, limits or Limits(), report)()
-    finally:
-        oracle.close()
-    write_report(reduced.folder)
+    with alone(Path(folder)):
+        reduced = read_reduced(Path(folder))
+        oracle = reduced.oracle(replace(setup, patience=setup.patience or PATIENCE))
+        try:
+            explanation = Explainer(reduced, oracle, limits or Limits(), report)()
+        finally:
+            oracle.close()
+        write_report(reduced.folder)
     return explanation
 
 

@@ -43,7 +43,8 @@ def explain_command(
 ) -> None:
     """Find out more about a reduced model: what heals it, and where else it fails."""
     from onnxreduce.api import explain
-    from onnxreduce.explain.explain import Limits
+    from onnxreduce.explain.explain import INTERRUPTED, Limits
+    from onnxreduce.reduction.result import Status
 
     report = reporter()
     setup = places.setup(report, ort_web)
@@ -51,6 +52,8 @@ def explain_command(
         folder, setup=setup, limits=Limits(max_calls, time_limit, time_limit, versions, fetch), report=report
     )
     show_explanation(Console(), found)
+    if INTERRUPTED in found.notes.values():
+        raise typer.Exit(Status.STOPPED.exit_code)
 
 
 @app.command("localize")

@@ -41,6 +41,7 @@ FIRST_TIMEOUT = 120.0
 PATIENCE = 120.0
 """Seconds for the download of a version that is only run for comparison."""
 EXPOSED = "exposed values"
+INTERRUPTED = "interrupted"
 FEW_VALUES = 16
 """Up to so many inner values are told one by one among the variants; as neighbours they are in any case."""
 NO_VALUES = "Python's onnxruntime cannot run the reduced model, so its values are not known"
@@ -86,7 +87,7 @@ class Explainer:
         self._problem: Shrinking | None = None
 
     def __call__(self) -> Explanation:
-        """Explain, and write `explanation.json`. An interrupt keeps what there is.
+        """Explain, and write `explanation.json`. An interrupt keeps what there is: an earlier one, or what is known.
 
         Raises DoesNotFailError where the reduced model does not fail here, other OnnxReduceErrors where it cannot run.
         """
@@ -105,13 +106,17 @@ class Explainer:
             ("bisection", self._find_version),
         )
         try:
-            all(self._ran(name, part) for name, part in parts)
+            ended = all(self._ran(name, part) for name, part in parts)
         finally:
             if self._started is not None:
                 self._started.close()
         explanation = self._explanation()
+        place = self.reduced.folder / EXPLANATION
+        if not ended and place.exists():
+            self.report("interrupted: the earlier explanation stays")
+            return explanation
         text = json.dumps(explanation.to_json(), indent=2, ensure_ascii=False) + "\n"
-        write_atomically(self.reduced.folder / EXPLANATION, text.encode())
+        write_atomically(place, text.encode())
         return explanation
 
     def _ran(self, name: str, part: Callable[[], None]) -> bool:
@@ -120,7 +125,7 @@ class Explainer:
         try:
             part()
         except KeyboardInterrupt:
-            self._notes[name] = "interrupted"
+            self._notes[name] = INTERRUPTED
             return False
         except OnnxReduceError as error:
             self._notes[name] = " ".join(str(error).split())

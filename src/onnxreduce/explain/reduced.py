@@ -63,7 +63,7 @@ def read_reduced(folder: Path) -> Reduced:
             raise BadInputError(f"{folder}: its oracle was an object of a program, which cannot be built again")
     except FileNotFoundError:
         raise BadInputError(f"{folder} is no folder of a finished reduction: it has no summary.json") from None
-    except (OSError, UnicodeDecodeError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise BadInputError(f"{folder / 'summary.json'} cannot be read: {type(error).__name__}: {error}") from error
     subject = prepare(folder / "reduced.onnx", folder / "test_data_set_0", InputOptions())
     return Reduced(folder, whole(subject.model, subject.feeds), summary, signature)

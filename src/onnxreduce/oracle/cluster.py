@@ -7,6 +7,7 @@ to each worker that needs them, and stay there. A task whose worker dies is done
 from __future__ import annotations
 
 import atexit
+import logging
 import threading
 import time
 from collections.abc import Mapping
@@ -89,6 +90,7 @@ class ClusterWorkers:
             from distributed import Client
         except ImportError as error:
             raise SetupError("--cluster needs Dask: pip install 'onnxreduce[cluster]'") from error
+        logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what matters is told in one line
         try:
             self._client = Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
         except (OSError, ValueError, TimeoutError) as error:

@@ -66,13 +66,16 @@ class OracleSpec:
     def from_json(cls, data: Mapping[str, Any]) -> OracleSpec:
         """An oracle from its record; raises KeyError, TypeError or ValueError for one that is not such a record."""
         relative = {key: float(value) for key, value in data["tolerance"].items() if key != "absolute"}
+        timeout = data["timeout"]
+        if timeout is not None and not (_is_number(timeout) and timeout > 0):
+            raise ValueError("timeout is a number of seconds above 0")
         return cls(
             data["name"],
             Target.parse(data["reference"]),
             Target.parse(data["suspect"]),
             data["description"],
             Tolerance(relative, float(data["tolerance"]["absolute"]), float(data["noise"])),
-            data["timeout"],
+            timeout,
             Expectation(Kind[data["expect"]] if data["expect"] else None, data["match"]),
             data.get("slower"),
         )

@@ -78,7 +78,7 @@ def read(path: Path) -> Past:
             if not raw.endswith(b"\n") or not isinstance(line, dict):
                 raise ValueError("torn")
             past.take(line)
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, TypeError, ValueError, RecursionError):
             past.torn = number
             break
         past.length += len(raw)

@@ -54,6 +54,25 @@ def held(folder: Path, ours: Sequence[str], *, force: bool, resume: bool) -> Ite
         _remove_empty(made)
 
 
+@contextlib.contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Nobody else writes into a finished folder while the block runs. Raises BadInputError where another run does."""
+    journal = folder / JOURNAL
+    file = None
+    if journal.exists():
+        try:
+            file = _locked(journal)
+        except OSError as error:
+            raise BadInputError(f"folder {folder} cannot be written: {error.strerror or error}") from error
+        if file is None:
+            raise BadInputError(f"folder {folder}: another run is under way there")
+    try:
+        yield
+    finally:
+        if file is not None:
+            file.close()
+
+
 def _locked(path: Path) -> IO[bytes] | None:
     """The file, made if need be, with its lock; None where another has it."""
     while True:

@@ -35,12 +35,15 @@ def earlier(
         raise BadInputError(f"{journal} cannot be read: {error.strerror or error}") from error
     if not past.header:
         others = [name for name in ours if name != journal.name and (folder / name).exists()]
-        if past.torn and others:
+        if others:
             raise _refusal(folder, "its journal cannot be read")
         return None
-    known = dict(past.header.get("about", {}))
-    known.pop(VALUES, None)
-    told = difference(known, about) or difference_of_targets(past.header.get("targets", {}), ran_with(oracle))
+    try:
+        known = dict(past.header.get("about", {}))
+        known.pop(VALUES, None)
+        told = difference(known, about) or difference_of_targets(past.header.get("targets", {}), ran_with(oracle))
+    except (TypeError, ValueError, AttributeError):
+        raise _refusal(folder, "its journal cannot be read") from None
     if told:
         raise _refusal(folder, told)
     if past.torn:
@@ -58,7 +61,7 @@ def finished(folder: Path) -> Reduction | None:
         model = onnx.load(folder / MODEL_NAME)
         given = read_inputs(folder / DATA_SET, ordered_inputs(model))
         inputs = {name: tensor.array for name, tensor in named_inputs(model, given).items()}
-    except (OSError, ValueError, AttributeError, DecodeError, OnnxReduceError):
+    except (OSError, ValueError, AttributeError, DecodeError, RecursionError, OnnxReduceError):
         return None  # something was taken away: it is written again
     return Reduction(Status.REDUCED, model, inputs, summary, folder)
 
