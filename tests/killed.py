@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
+import subprocess
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -16,7 +18,7 @@ import onnx
 import psutil
 
 Moment = tuple[float, int]
-"""So many seconds after the start, and with so many verdicts in the journal."""
+"""So many seconds after there are so many verdicts in the journal."""
 GONE_SECONDS = 15.0
 """For all that a killed tool has started to end; a busy machine schedules late."""
 
@@ -79,8 +81,10 @@ def kill_until_done(
     temporary.mkdir(parents=True)
     for seconds, verdicts in moments:
         child = children.start(*task.words, cwd=folder, env={"TMPDIR": str(temporary)})
+        while answered(folder / "to") < verdicts and child.poll() is None:
+            time.sleep(0.005)
         end = time.monotonic() + seconds
-        while (time.monotonic() < end or answered(folder / "to") < verdicts) and child.poll() is None:
+        while time.monotonic() < end and child.poll() is None:
             time.sleep(0.005)
         if child.poll() is not None:
             break
@@ -95,6 +99,10 @@ def kill_until_done(
         tally.unusable += unusable(folder / "to")
     else:
         child = children.start(*task.words, cwd=folder, env={"TMPDIR": str(temporary)})
+    _finished(child, folder, expected, tally)
+
+
+def _finished(child: subprocess.Popen[str], folder: Path, expected: dict[str, bytes], tally: Tally) -> None:
     _, err = child.communicate(timeout=900)
     tally.ended += 1
     tally.codes[child.returncode] += 1
@@ -102,9 +110,42 @@ def kill_until_done(
     tally.paid_twice += asked
     tally.passed_over += skipped
     if child.returncode:
-        tally.differing.append(f"{folder}: {err[-300:]}")
+        tally.differing.append(f"{folder}: {err[-1500:]}")
     elif result_of(folder / "to") != expected:
         tally.differing.append(f"{folder}: another result")
+
+
+def kill_helpers(
+    task: Task, folder: Path, expected: dict[str, bytes], moments: Iterable[tuple[int, float, str]], tally: Tally
+) -> None:
+    """One run under which a process of a kind (see `kind_of`) is killed so long after each of some verdicts."""
+    folder.mkdir(parents=True)
+    child = children.start(*task.words, cwd=folder)
+    tool = psutil.Process(child.pid)
+    for verdicts, seconds, kind in moments:
+        while answered(folder / "to") < verdicts and child.poll() is None:
+            time.sleep(0.002)
+        time.sleep(seconds)
+        while child.poll() is None:
+            found = [each for each in _descendants(tool) if kind_of(each) == kind]
+            if found:
+                with contextlib.suppress(psutil.Error):
+                    found[-1].kill()  # the latest
+                    tally.kills += 1
+                break
+    _finished(child, folder, expected, tally)
+
+
+def kind_of(process: psutil.Process) -> str:
+    """`worker`, or of a browser's processes `main`, `gpu-process`, `renderer`, ...; of others nothing."""
+    try:
+        words = process.cmdline()
+    except psutil.Error:
+        return ""
+    if any(word.endswith("_worker.py") for word in words):
+        return "worker"
+    kinds = [word.partition("=")[2] for word in words if word.startswith("--type=")]
+    return kinds[0] if kinds else "main" if any(word.startswith("--onnxreduce-browser=") for word in words) else ""
 
 
 def still_running(family: Sequence[psutil.Process]) -> list[str]:
@@ -152,6 +193,12 @@ def answered(folder: Path) -> int:
     """Verdicts in a folder's journal."""
     journal = folder / "journal.jsonl"
     return journal.read_text("utf-8").count('"call"') if journal.exists() else 0
+
+
+def _descendants(tool: psutil.Process) -> list[psutil.Process]:
+    with contextlib.suppress(psutil.Error):
+        return list(tool.children(recursive=True))
+    return []
 
 
 def _runs(process: psutil.Process) -> bool:

@@ -26,6 +26,7 @@ from killed import (
     Tally,
     Task,
     answered,
+    kill_helpers,
     kill_until_done,
     paid_twice,
     result_of,
@@ -99,20 +100,11 @@ def test_a_request_to_end_keeps_the_best_so_far(task: Task, tmp_path: Path) -> N
 
 def test_children_that_are_killed_change_nothing(task: Task, ending: Ending, tmp_path: Path) -> None:
     """Workers of the reference, the suspect and the recorder, at any moment, their start included."""
-    rng, killed = random.Random(3), 0
-    child = children.start(*task.words, cwd=tmp_path)
-    tool = psutil.Process(child.pid)
-    while child.poll() is None:
-        time.sleep(rng.uniform(0.3, 0.8))
-        with contextlib.suppress(psutil.Error):
-            workers = [each for each in tool.children() if "worker" in " ".join(each.cmdline())]
-            if workers:
-                rng.choice(workers).kill()
-                killed += 1
-    assert child.returncode == 0, child.communicate()[1]
-    child.communicate()
-    assert killed > 2
-    assert result_of(tmp_path / "to") == ending[0]
+    rng, tally = random.Random(3), Tally()
+    moments = [(at, rng.uniform(0, 0.05), "worker") for at in (0, *sorted(rng.sample(range(3, 30, 3), 5)))]
+    kill_helpers(task, tmp_path / "run", ending[0], moments, tally)
+    assert tally.good, tally
+    assert tally.kills == 6
 
 
 SLEEPER = "#!/bin/sh\nsleep 1.2\n"

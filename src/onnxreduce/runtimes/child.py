@@ -31,6 +31,7 @@ from onnxreduce.runtimes.target import Target
 
 _START_SECONDS = 120.0
 _EXIT_SECONDS = 2.0
+_LAUNCHES = 3
 _KILLED = -9  # SIGKILL, from somebody or for want of memory
 
 
@@ -136,9 +137,10 @@ class ChildRuntime:
             return
         begun = time.monotonic()
         try:
-            hello = self._launched()
-            if hello is Status.DEAD and self._exit == _KILLED:  # the worker itself does not end so
+            for _ in range(_LAUNCHES):
                 hello = self._launched()
+                if not (hello is Status.DEAD and self._exit == _KILLED):  # the worker itself does not end so
+                    break
             if isinstance(hello, Status):
                 raise SetupError(f"{self.name} does not start: {self._death().message}{self._advice()}")
             self._hello = hello
