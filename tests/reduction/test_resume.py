@@ -63,6 +63,13 @@ class Planted:
         return Verdict(outcome, Signature(Kind.NUMERIC) if wrong else None, found, "it is" if wrong else "", 0.25)
 
 
+class Dies(Planted):
+    """Ends the program with the first question, as nothing but a mistake or a signal does."""
+
+    def judge(self, candidate: Candidate, *, fresh: bool = False, alone: bool = False) -> Verdict:
+        raise SystemExit
+
+
 def run(folder: Path, oracle: Planted, case: faults.Case = CASE, **more: object) -> Reduction:
     settings: dict[str, object] = {"output": folder, "shrinks": SHRINKS, **more}
     return onnxreduce.reduce(case[0], oracle, case[1], **settings)  # type: ignore[arg-type]
@@ -247,6 +254,32 @@ def test_a_journal_of_another_format_is_left_alone(whole: Whole, tmp_path: Path)
     (folder / JOURNAL).write_text('{"model": "m", "nodes": 3}\n')
     with pytest.raises(BadInputError, match="its journal format is not set"):
         run(folder, Planted())
+
+
+def test_a_reference_that_gives_other_values_is_told(whole: Whole, tmp_path: Path) -> None:
+    """As on a machine with another processor: the questions would be others."""
+    folder = cut_off(whole, tmp_path / "to", 9)
+    head = json.loads(lines(folder)[0])
+    head["about"]["recorded values"] = "0" * 32
+    (folder / JOURNAL).write_bytes(b"".join([json.dumps(head).encode() + b"\n", *lines(folder)[1:]]))
+    before, oracle = tree(folder), Planted()
+    with pytest.raises(BadInputError, match="the reference gave other values on the machine where it ran"):
+        run(folder, oracle)
+    assert (tree(folder), oracle.asked) == (before, [])
+
+
+def test_what_force_replaces_is_not_taken_for_the_new_result(whole: Whole, tmp_path: Path) -> None:
+    """A run that starts over and is cut off early goes on from its own journal, not from the old summary."""
+    folder = tmp_path / "to"
+    shutil.copytree(whole[0], folder)
+    with pytest.raises(BadInputError):
+        run(folder, Planted(needed=("Tanh",)), shrinks=Shrinks(()))
+    oracle = Dies(needed=("Tanh",))
+    with pytest.raises(SystemExit):
+        run(folder, oracle, shrinks=Shrinks(()), force=True)
+    assert not (folder / "summary.json").exists()
+    done = run(folder, Planted(needed=("Tanh",)), shrinks=Shrinks(()))
+    assert (done.summary["operators"], done.summary["resumed_calls"]) == (["Tanh"], 1)
 
 
 def test_there_must_be_something_to_resume(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """What a reduction leaves behind: builder script, test data, page, folder."""
 
-from onnxreduce.emit.folder import remove_passing, run_script, write_passing, write_reduction
+from onnxreduce.emit.folder import discard, remove_passing, run_script, write_passing, write_reduction
 from onnxreduce.emit.neighbourhood import write_neighbourhood
 from onnxreduce.emit.page import MAX_PAGE_BYTES, PAGE_NAME, page_bytes, repro_page
 from onnxreduce.emit.report import remove_report, write_report
@@ -16,6 +16,7 @@ __all__ = [
     "Passing",
     "PythonRun",
     "builder_script",
+    "discard",
     "extended",
     "finish",
     "page_bytes",

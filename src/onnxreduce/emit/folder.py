@@ -21,7 +21,7 @@ from onnxreduce.awake import communicate
 from onnxreduce.emit.canonical import stored, tensors
 from onnxreduce.emit.page import PAGE_NAME
 from onnxreduce.emit.script import MAX_INLINE_BYTES, Script
-from onnxreduce.emit.together import together
+from onnxreduce.emit.together import drop, together
 from onnxreduce.emit.variant import PASSING_DATA, PASSING_MODEL
 from onnxreduce.errors import OnnxReduceError
 from onnxreduce.graph.input_files import feed_names, ordered_inputs, read_inputs
@@ -111,6 +111,13 @@ def write_reduction(
         if page is not None:
             (new / PAGE_NAME).write_bytes(page.encode())
         (new / "summary.json").write_bytes(text.encode())
+
+
+def discard(folder: Path) -> None:
+    """Take away what an earlier run has written that says what it came to: another one begins here."""
+    drop(folder)
+    for name in ("summary.json", MODEL_NAME, f"{MODEL_NAME}.data", SCRIPT_NAME, PAGE_NAME):
+        (folder / name).unlink(missing_ok=True)
 
 
 def write_passing(

@@ -44,7 +44,7 @@ def together(folder: Path, replaced: Mapping[str, str]) -> Iterator[Path]:
 
 def finish(folder: Path) -> None:
     """Put files in place that were written completely; those of a set that is not complete are removed."""
-    shutil.rmtree(folder / _NEW, ignore_errors=True)
+    shutil.rmtree(folder / _NEW, ignore_errors=True)  # never complete once nobody is at it
     whole = folder / _WHOLE
     if not whole.is_dir():
         return
@@ -61,3 +61,9 @@ def finish(folder: Path) -> None:
         with contextlib.suppress(OSError):  # holds something
             (folder / place).rmdir()
     shutil.rmtree(whole)
+
+
+def drop(folder: Path) -> None:
+    """Remove files that were not put in place yet, complete or not."""
+    for name in (_NEW, _WHOLE):
+        shutil.rmtree(folder / name, ignore_errors=True)

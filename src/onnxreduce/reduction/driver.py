@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from onnxreduce import emit
 from onnxreduce.errors import BadInputError, OnnxReduceError
 from onnxreduce.graph.candidate import whole
 from onnxreduce.graph.index import GraphIndex
@@ -144,6 +145,8 @@ class Run:
         verdict = golden.verdict
         self.watcher.stage(f"the original fails: {verdict.signature}{_places(verdict)}")
         if self.folder:
+            if self.past is None:
+                emit.discard(self.folder)
             self._journal.keep_in(self.folder / JOURNAL)
         problem = Problem(index, recorded, self.oracle, golden, self._journal, self.budget, self._told)
         passes = [one.name for one in self.shrinks.passes]
