@@ -16,6 +16,7 @@ from pathlib import Path
 from onnxreduce.graph.index import GraphIndex
 from onnxreduce.graph.model import load, normalise
 from onnxreduce.reduction.nodes import Evidence, Nodes
+from onnxreduce.reduction.paths import upstream_of_all
 
 
 class Graph:
@@ -24,6 +25,7 @@ class Graph:
     def __init__(self, producers: Sequence[Collection[int]], outputs: Collection[int]) -> None:
         self.size = len(producers)
         self.producers = [tuple(sorted(set(nodes))) for nodes in producers]
+        self.reads = dict(enumerate(self.producers))
         self.outputs = tuple(outputs)
         self.consumers: list[list[int]] = [[] for _ in producers]
         for node, nodes in enumerate(self.producers):
@@ -70,10 +72,8 @@ class Graph:
         wrong = [end for end in self.outputs if end in below]
         if not wrong:
             return None
-        suspects = set.intersection(*(self.ancestors(end) for end in wrong))
-        for end in self.outputs:
-            if end not in below:
-                suspects -= self.ancestors(end)
+        right = [end for end in self.outputs if end not in below]
+        suspects = upstream_of_all(self.reads, wrong) - self._reach(right, self.producers, None)
         return Evidence(suspects=sorted(suspects))
 
     @staticmethod

@@ -56,11 +56,12 @@ def leaves(index: GraphIndex, nodes: Collection[int]) -> list[str]:
     nothing read in the original either (unused outputs of an operator) are left out, unless a kept node would end with
     no output at all. Values that are no tensors are outputs only when there is no other.
     """
-    kept = set(nodes)
+    kept = sorted(set(nodes))
+    read_inside = {value for at in kept for value in index.reads[at]}
     found: list[str] = []
     others: list[str] = []
-    for at in sorted(kept):
-        read = {value for value in index.writes[at] if any(r in kept for r in index.consumers.get(value, ()))}
+    for at in kept:
+        read = read_inside.intersection(index.writes[at])
         free = [value for value in index.writes[at] if value not in read]
         wanted = [
             value

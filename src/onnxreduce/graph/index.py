@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Sequence
 import onnx
 from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto
 
+from onnxreduce.graph.collector import collector_paused
 from onnxreduce.graph.model import Model
 from onnxreduce.graph.walk import read_names, subgraphs_of
 
@@ -22,6 +23,7 @@ class GraphIndex:
     input, otherwise as an initializer.
     """
 
+    @collector_paused()
     def __init__(self, model: Model, fed: Collection[str] = ()) -> None:
         graph = model.proto.graph
         self.model = model
@@ -86,8 +88,9 @@ class GraphIndex:
         Nodes that share a value which cannot be promoted (a sequence, an optional, a map) stay together.
         """
         kept = set(nodes)
-        for at in list(kept):
-            kept.update(self._group.get(at, ()))
+        if self._group:
+            for group in {id(group): group for at in kept if (group := self._group.get(at))}.values():
+                kept.update(group)
         return tuple(sorted(kept))
 
     def together(self, at: int) -> tuple[int, ...]:
@@ -95,14 +98,18 @@ class GraphIndex:
         return self._group.get(at, (at,))
 
     def _groups(self) -> dict[int, tuple[int, ...]]:
-        members: dict[int, set[int]] = {}
+        """Nodes by position, each with those that it shares such a value with, directly or through others."""
+        members: dict[int, list[int]] = {}
         for value in self._no_tensors & self.producer.keys():
-            joined: set[int] = set()
             for at in (self.producer[value], *self.consumers.get(value, ())):
-                joined |= members.get(at, {at})
-            for at in joined:
-                members[at] = joined
-        return {at: tuple(sorted(group)) for at, group in members.items()}
+                large, small = members.setdefault(self.producer[value], [self.producer[value]]), members.get(at, [at])
+                if large is not small:
+                    if len(large) < len(small):
+                        large, small = small, large
+                    large.extend(small)  # the smaller to the larger: each node moves log n times at most
+                    members.update(dict.fromkeys(small, large))
+        once = {id(group): group for group in members.values()}
+        return {at: whole for group in once.values() for whole in [tuple(sorted(group))] for at in whole}
 
 
 def _may_be_tensor(declared: ValueInfoProto | None) -> bool:

@@ -16,6 +16,7 @@ from google.protobuf.message import DecodeError
 from onnx import ModelProto
 
 from onnxreduce.errors import BadInputError
+from onnxreduce.graph.collector import collector_paused
 from onnxreduce.graph.normal import hoist_weights, lift_constants, list_initializers, rewritten
 from onnxreduce.graph.tensors import Blob
 from onnxreduce.graph.validity import check
@@ -64,6 +65,7 @@ class Model:
         return copy
 
 
+@collector_paused()
 def load(source: Path | str | ModelProto) -> Model:
     """Load a model as it is, with large weights outside. Raises BadInputError with the reason when it is not usable."""
     if isinstance(source, ModelProto):
@@ -88,6 +90,7 @@ def load(source: Path | str | ModelProto) -> Model:
     return Model(proto, external, path)
 
 
+@collector_paused()
 def normalise(model: Model) -> Model:
     """Inline functions, lift constants, name every node and value, drop metadata, sort only if unsorted.
 

@@ -9,13 +9,13 @@ from collections.abc import Iterable
 from typing import Any
 
 import onnx_ir as ir
-from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, helper
-from onnx_ir.passes import PreconditionError
-from onnx_ir.passes.common import ClearMetadataAndDocStringPass, InlinePass, NameFixPass, TopologicalSortPass
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, helper
+from onnx_ir.passes.common import ClearMetadataAndDocStringPass, NameFixPass, TopologicalSortPass
 
 from onnxreduce.errors import BadInputError
+from onnxreduce.graph.functions import inlined
 from onnxreduce.graph.validity import one_line
-from onnxreduce.graph.walk import every_node, functions_of, graphs_of, is_sorted, subgraphs_of
+from onnxreduce.graph.walk import every_node, graphs_of, is_sorted, keep_only, subgraphs_of
 from onnxreduce.graph.weights import EXTERNAL_FROM_BYTES
 
 logging.getLogger("onnx_ir").addHandler(logging.NullHandler())  # its warnings are for those who configure logging
@@ -24,23 +24,12 @@ _LEFT_OUT = "onnxreduce-left-out-output-"
 
 
 def rewritten(proto: ModelProto, name: str) -> ModelProto:
-    """The model with functions inlined, every node and value named, and sorted where it was not.
-
-    Functions that onnx-ir cannot inline (another opset than the model's, graphs as attributes) stay functions.
-    """
-    marked = _mark_left_out(proto)
+    """The model with functions inlined where they can be, every node and value named, and sorted where it was not."""
     try:
-        try:
-            result = _passed(marked, inline=bool(proto.functions))
-        except PreconditionError:  # functions that call each other in a circle
-            raise
-        except Exception:
-            if not proto.functions:
-                raise
-            result = _passed(marked, inline=False)
+        result = _passed(inlined(_mark_left_out(proto)))
     except Exception as error:
         cause: BaseException = error
-        while cause.__cause__ is not None:
+        while cause.__cause__ is not None and not isinstance(cause, BadInputError):
             cause = cause.__cause__
         reason = one_line(cause) or type(cause).__name__
         raise BadInputError(f"{name} cannot be normalised: {reason}") from error
@@ -48,25 +37,18 @@ def rewritten(proto: ModelProto, name: str) -> ModelProto:
         for at, output in enumerate(node.output):
             if _LEFT_OUT in output:
                 node.output[at] = ""
-    _drop_unused_functions(result)
     return result
 
 
 def lift_constants(graph: GraphProto) -> None:
     """Make each Constant of the main graph an initializer, except those that are graph outputs themselves."""
     outputs = {value.name for value in graph.output}
-    kept: list[NodeProto] = []
-    lifted: list[TensorProto] = []
-    for node in graph.node:
-        tensor = _constant(node) if node.op_type == "Constant" and node.output[0] not in outputs else None
-        if tensor is None:
-            kept.append(NodeProto.FromString(node.SerializeToString()))
-        else:
-            lifted.append(tensor)
-    if lifted and kept:
-        del graph.node[:]
-        graph.node.extend(kept)
-        graph.initializer.extend(lifted)
+    lifted: list[TensorProto | None] = [
+        _constant(node) if node.op_type == "Constant" and node.output[0] not in outputs else None for node in graph.node
+    ]
+    if any(tensor is None for tensor in lifted):  # a graph of constants alone keeps them: it must have nodes
+        keep_only(graph.node, [tensor is None for tensor in lifted])
+        graph.initializer.extend(tensor for tensor in lifted if tensor is not None)
 
 
 def hoist_weights(graph: GraphProto) -> None:
@@ -92,14 +74,12 @@ def list_initializers(proto: ModelProto) -> None:
             proto.graph.input.append(helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims)))
 
 
-def _passed(proto: ModelProto, *, inline: bool) -> ModelProto:
+def _passed(proto: ModelProto) -> ModelProto:
     model = ir.from_proto(proto)
     passes = [
         NameFixPass(),
         ClearMetadataAndDocStringPass(),  # exporters leave kilobytes of stack trace on each node
     ]
-    if inline:
-        passes.insert(0, InlinePass())
     if not is_sorted(proto.graph):
         passes.append(TopologicalSortPass())
     for one in passes:
@@ -122,12 +102,6 @@ def _mark_left_out(proto: ModelProto) -> ModelProto:
                 if not output:
                     node.output[at] = f"{_LEFT_OUT}{next(counter)}"
     return copy
-
-
-def _drop_unused_functions(proto: ModelProto) -> None:
-    kept = [FunctionProto.FromString(f.SerializeToString()) for f in functions_of(proto, proto.graph.node)]
-    del proto.functions[:]
-    proto.functions.extend(kept)
 
 
 def _constant(node: NodeProto) -> TensorProto | None:
@@ -181,19 +155,15 @@ def _hoist_from(body: GraphProto, graph: GraphProto, taken: Counter[str]) -> Non
         hoisted.name = new_names[name]
     for node in body.node:
         _rename_reads(node, new_names)
-    for at in reversed(range(len(body.initializer))):
-        if body.initializer[at].name in moved:
-            del body.initializer[at]
-    for at in reversed(range(len(body.node))):
-        if body.node[at].op_type == "Constant" and body.node[at].output[0] in nodes:
-            del body.node[at]
-    for at in reversed(range(len(body.value_info))):
-        if body.value_info[at].name in moved:
-            del body.value_info[at]
+    keep_only(body.initializer, [tensor.name not in moved for tensor in body.initializer])
+    keep_only(body.node, [node.op_type != "Constant" or node.output[0] not in nodes for node in body.node])
+    keep_only(body.value_info, [value.name not in moved for value in body.value_info])
 
 
 def _fresh(name: str, taken: Counter[str]) -> str:
-    new = next(new for number in itertools.count(1) if (new := f"{name}_{number}") not in taken)
+    while (new := f"{name}_{taken[name]}") in taken:
+        taken[name] += 1
+    taken[name] += 1  # the next one need not begin at the first number again
     taken[new] += 1
     return new
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto
 
@@ -17,10 +18,13 @@ def subgraphs_of(node: NodeProto) -> Iterator[GraphProto]:
 
 
 def graphs_of(graph: GraphProto) -> Iterator[GraphProto]:
-    """The graph itself and every subgraph below it."""
-    yield graph
-    for node in graph.node:
-        yield from bodies_of(node)
+    """The graph itself and every subgraph below it, each before those inside it."""
+    left = [graph]
+    while left:
+        each = left.pop()
+        yield each
+        bodies = [body for node in each.node if node.attribute for body in subgraphs_of(node)]
+        left.extend(reversed(bodies))
 
 
 def bodies_of(node: NodeProto) -> Iterator[GraphProto]:
@@ -96,6 +100,14 @@ def read_names(node: NodeProto) -> list[str]:
     for body in subgraphs_of(node):
         names.update(dict.fromkeys(captured_names(body)))
     return list(names)
+
+
+def keep_only(field: Any, wanted: Sequence[bool]) -> None:
+    """Remove the messages of a repeated field that are not wanted, in one go: each single one would shift the others."""
+    if not all(wanted):
+        kept = [each for each, stays in zip(field, wanted, strict=True) if stays]
+        del field[:]
+        field.extend(kept)
 
 
 def is_sorted(graph: GraphProto) -> bool:

@@ -20,6 +20,7 @@ known at load (facts measured on onnxruntime-web: external shape tensors make Sp
 
 _DENSE_LIMIT = 1 << 28
 """Most elements of a sparse tensor that is made dense."""
+_KNOWN_TYPES = frozenset(TensorProto.DataType.values()) - {TensorProto.UNDEFINED}
 
 
 def refer(tensor: TensorProto, blob: Blob) -> None:
@@ -139,7 +140,7 @@ def _external_blob(tensor: TensorProto, path: Path | None) -> Blob:
 
 
 def _check_shape(tensor: TensorProto, what: str) -> None:
-    if tensor.data_type not in TensorProto.DataType.values() or tensor.data_type == TensorProto.UNDEFINED:
+    if tensor.data_type not in _KNOWN_TYPES:
         raise BadInputError(f"{what}: element type {tensor.data_type} is unknown to the installed onnx")
     if min(tensor.dims, default=0) < 0:
         raise BadInputError(f"{what}: negative dimension in {list(tensor.dims)}")

@@ -10,6 +10,7 @@ import re
 
 from onnxreduce.graph.index import GraphIndex
 from onnxreduce.oracle.verdict import Verdict
+from onnxreduce.reduction.paths import upstream_of_all
 from onnxreduce.reduction.search import Evidence
 
 _SHORTEST_NAME = 3
@@ -33,7 +34,8 @@ def suspects(index: GraphIndex, verdict: Verdict) -> list[int]:
     if not wrong:
         return []
     healthy = index.ancestors(right)
-    common = set.intersection(*(index.ancestors([output]) for output in wrong)) - healthy
+    reads = {at: [index.producer[v] for v in values if v in index.producer] for at, values in enumerate(index.reads)}
+    common = upstream_of_all(reads, [index.producer[output] for output in wrong]) - healthy
     if not common:
         first = min(wrong, key=lambda output: index.producer[output])
         common = index.ancestors([first]) - healthy

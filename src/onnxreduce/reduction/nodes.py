@@ -6,6 +6,8 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from onnxreduce.reduction.paths import longest_paths, upstream, upstream_of_all
+
 Nodes = tuple[int, ...]
 
 
@@ -55,7 +57,11 @@ class Evidence:
 
 def closed(problem: NodeProblem, nodes: Iterable[int]) -> Nodes:
     """The nodes and all that must stay with one of them, in file order."""
-    return tuple(sorted({member for node in nodes for member in problem.together(node)}))
+    found = set[int]()
+    for node in nodes:
+        if node not in found:
+            found.update(problem.together(node))
+    return tuple(sorted(found))
 
 
 def suspects_within(problem: NodeProblem, nodes: Nodes) -> set[int]:
@@ -65,36 +71,13 @@ def suspects_within(problem: NodeProblem, nodes: Nodes) -> set[int]:
         return set()
     reads = {node: kept.intersection(problem.producers(node)) for node in nodes}
     right = kept.difference(wrong).difference(*reads.values())
-    common = set.intersection(*(_upstream(reads, [end]) for end in wrong))
-    return common - _upstream(reads, right)
+    return upstream_of_all(reads, wrong) - upstream(reads, right)
 
 
 def by_paths(problem: NodeProblem, nodes: Nodes) -> Nodes:
-    """The nodes as paths in dataflow, one after the other: the longest last, before it the longest of the rest, ...
+    """The nodes as paths in dataflow, the longest last.
 
     Faults of fusion and of buffer reuse need a path; nodes beside it are likelier to be free.
     """
-    left, order = set(nodes), list[int]()
-    while left:
-        depth, before = dict[int, int](), dict[int, int]()
-        for node in sorted(left):
-            depth[node] = 1
-            for producer in problem.producers(node):
-                if producer in depth and depth[producer] >= depth[node]:
-                    depth[node], before[node] = depth[producer] + 1, producer
-        path = [max(left, key=lambda node: (depth[node], node))]
-        while path[-1] in before:
-            path.append(before[path[-1]])
-        order.extend(path)
-        left.difference_update(path)
-    return tuple(reversed(order))
-
-
-def _upstream(reads: dict[int, set[int]], ends: Iterable[int]) -> set[int]:
-    found, stack = set[int](), list(ends)
-    while stack:
-        node = stack.pop()
-        if node in reads and node not in found:
-            found.add(node)
-            stack.extend(reads[node])
-    return found
+    kept = set(nodes)
+    return tuple(longest_paths({node: [p for p in problem.producers(node) if p in kept] for node in nodes}))

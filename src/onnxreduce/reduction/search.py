@@ -51,15 +51,16 @@ class Watched:
         self.together = problem.together
         self.producers = problem.producers
         self._problem = problem
-        self._refused: list[frozenset[int]] = []
+        self._refused: list[Collection[int]] = []
 
     def interesting(self, nodes: Collection[int]) -> bool:
         """See `NodeProblem`."""
         found = self._problem.interesting(nodes)
         if not found:
-            self._refused.append(frozenset(nodes))
+            self._refused.append(nodes)
         return found
 
     def monotone(self, nodes: Sequence[int]) -> bool:
         """Whether no larger set was refused. If one was, two nodes may go together of which neither can go alone."""
-        return not any(refused.issuperset(nodes) for refused in self._refused)
+        some = set(nodes)
+        return not any(some.issubset(refused) for refused in self._refused if len(refused) >= len(some))

@@ -13,6 +13,7 @@ import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -25,6 +26,7 @@ SHRINK_MODEL = 30.0
 """What removing all nodes of the full model is worth: full-size questions are dear."""
 
 Stretch = tuple[int, int]
+Flags = np.ndarray[Any, np.dtype[np.bool_]]
 
 
 @dataclass(frozen=True)
@@ -46,14 +48,13 @@ class Sweep:
         for node in order:
             units.setdefault(problem.together(node))
         self.units = list(units)
-        self.kept = [True] * len(self.units)
+        self.kept = np.ones(len(self.units), dtype=bool)
         self.known: list[Stretch] = []  # disjoint; at least one unit of each is needed
         self.belief = Belief(len(self.units))
         self.know(0, len(self.units))
-        place = {unit[0]: at for at, unit in enumerate(self.units)}
+        self.place = {node: at for at, unit in enumerate(self.units) for node in unit}
         for node in needed:
-            at = place[problem.together(node)[0]]
-            self.know(at, at + 1)
+            self.know(self.place[node], self.place[node] + 1)
 
     @property
     def nodes(self) -> Nodes:
@@ -78,8 +79,8 @@ class Sweep:
         """Take note that the wrong value arises among the nodes that each wrong output of the kept depends on."""
         found = suspects_within(self.problem, self.nodes)
         if found:
-            at = [at for at, unit in enumerate(self.units) if not found.isdisjoint(unit)]
-            self.know(at[0], at[-1] + 1)
+            at = [self.place[node] for node in found]
+            self.know(min(at), max(at) + 1)
 
     def take(self, stretches: Sequence[Stretch]) -> None:
         """Remove these stretches, or learn in which one of them something is needed.
@@ -152,7 +153,7 @@ class Sweep:
         """The cut worth most, or None when none is likely enough."""
         stretches = self._stretches()
         cuts = self.belief.cuts([(kind, high - low) for kind, low, high in stretches])
-        size = sum(self.kept)
+        size = int(np.count_nonzero(self.kept))
         best = Cut(0.0, 0.0, ())
         whole: list[tuple[float, Stretch]] = []
         for (kind, low, high), (first, last) in zip(stretches, cuts, strict=True):
@@ -176,18 +177,18 @@ class Sweep:
                 best = Cut(float(worth[0]), chance, spans)
         return best if best.stretches else None
 
-    def _nodes(self, kept: Sequence[bool]) -> Nodes:
-        return tuple(sorted(node for unit, stays in zip(self.units, kept, strict=True) if stays for node in unit))
+    def _nodes(self, kept: Flags) -> Nodes:
+        return tuple(sorted(node for at in np.flatnonzero(kept).tolist() for node in self.units[at]))
 
-    def _kept_without(self, stretches: Sequence[Stretch]) -> list[bool]:
-        kept = list(self.kept)
+    def _kept_without(self, stretches: Sequence[Stretch]) -> Flags:
+        kept = self.kept.copy()
         for low, high in stretches:
-            kept[low:high] = [False] * (high - low)
+            kept[low:high] = False
         return kept
 
     def _copy(self) -> Sweep:
         other = copy.copy(self)
-        other.kept, other.known = list(self.kept), list(self.known)
+        other.kept, other.known = self.kept.copy(), list(self.known)
         return other
 
     def _worth(self, chance: np.ndarray, count: np.ndarray, size: int) -> np.ndarray:
@@ -200,24 +201,21 @@ class Sweep:
     def _stretches(self) -> list[tuple[Kind, int, int]]:
         """All units as stretches, each as long as one thing is known of it."""
         ends = dict(self.known)
+        begins = np.ones(len(self.units) + 1, dtype=bool)
+        begins[1:-1] = self.kept[1:] != self.kept[:-1]
+        for low, high in self.known:  # removed units inside stay a part of the stretch
+            begins[low], begins[low + 1 : high], begins[high] = True, False, True
         found: list[tuple[Kind, int, int]] = []
-        at = 0
-        while at < len(self.units):
-            if at in ends:
-                kind, end = (Kind.NEEDED if ends[at] - at == 1 else Kind.SOME), ends[at]
+        for low, high in itertools.pairwise(np.flatnonzero(begins).tolist()):
+            if ends.get(low) == high:
+                kind = Kind.NEEDED if high - low == 1 else Kind.SOME
             else:
-                kind, end = (Kind.UNKNOWN if self.kept[at] else Kind.FREE), at + 1
-                while end < len(self.units) and self.kept[end] == self.kept[at] and end not in ends:
-                    end += 1
-            found.append((kind, at, end))
-            at = end
+                kind = Kind.UNKNOWN if self.kept[low] else Kind.FREE
+            found.append((kind, low, high))
         return found
 
     def _tight(self, stretch: Stretch) -> Stretch:
         """Without removed units at either end."""
         low, high = stretch
-        while low < high and not self.kept[low]:
-            low += 1
-        while low < high and not self.kept[high - 1]:
-            high -= 1
-        return low, high
+        inside = np.flatnonzero(self.kept[low:high])
+        return (low + int(inside[0]), low + int(inside[-1]) + 1) if len(inside) else (high, high)
