@@ -34,6 +34,7 @@ check: lint
 bench: setup
 	$(BIN)/python benchmarks/planted.py
 	$(BIN)/python benchmarks/candidates.py
+	$(BIN)/python benchmarks/growth.py
 	$(BIN)/python benchmarks/reductions.py
 
 format: setup

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
@@ -65,6 +65,7 @@ def test_known_arrays(array: np.ndarray, expected: str | None) -> None:
         assert same_bits(evaluate(expected), array)
 
 
+@example(np.array([9223372036854775296, 0]))
 @given(
     arrays.arrays(
         st.sampled_from([np.float32, np.float64, np.int64, np.int32, np.int8, np.uint8, np.bool_, np.float16]),

@@ -6,6 +6,7 @@ the very same model.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -39,8 +40,9 @@ def formula(tensor: StoredTensor) -> Formula | None:
         return None
     for make in (_fill, _counting, _series, _pattern, _sparse):
         for found in make(array):
-            if same_bits(evaluate(found.code), array):
-                return found
+            with contextlib.suppress(OverflowError):  # integers near the ends of int64 count past them
+                if same_bits(evaluate(found.code), array):
+                    return found
     return None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import graphlib
 import math
 from collections import Counter
@@ -11,7 +12,7 @@ import onnx.inliner
 from onnx import ModelProto, NodeProto
 
 from onnxreduce.errors import BadInputError
-from onnxreduce.graph.walk import bodies_of, functions_of, keep_only
+from onnxreduce.graph.walk import bodies_of, every_node, functions_of, keep_only
 
 MOST_NODES = 2_000_000
 """Nodes after inlining: 30 functions that each call the next one twice would make a thousand million."""
@@ -33,11 +34,11 @@ def inlined(proto: ModelProto) -> ModelProto:
             f"its functions make {'' if math.isfinite(nodes) else 'endlessly '}many nodes when they are inlined, "
             f"{nodes:.3g}; at most {MOST_NODES} are taken"
         )
-    try:
-        result = onnx.inliner.inline_local_functions(proto)
-    except Exception:  # RuntimeErrors and ValidationErrors of C++, without a common base
-        result = ModelProto()
-        result.CopyFrom(proto)
+    result = ModelProto()
+    result.CopyFrom(proto)
+    _spell_out_defaults(result)
+    with contextlib.suppress(Exception):  # RuntimeErrors and ValidationErrors of C++ have no common base
+        result = onnx.inliner.inline_local_functions(result)
     called = {_key(function) for function in functions_of(result, result.graph.node)}
     keep_only(result.functions, [_key(function) in called for function in result.functions])
     return result
@@ -61,6 +62,16 @@ def nodes_inlined(proto: ModelProto) -> float:
     for key in order:
         size[key] = _sum(calls[key], size)
     return _sum(Counter(_keys(proto.graph.node)), size)
+
+
+def _spell_out_defaults(proto: ModelProto) -> None:
+    """Give each call the attributes that its function has defaults for: onnx's inliner knows of none."""
+    defaults = {_key(function): function.attribute_proto for function in proto.functions if function.attribute_proto}
+    for node in every_node(proto) if defaults else ():
+        given = {attribute.name for attribute in node.attribute}
+        for attribute in defaults.get((node.domain, node.op_type, node.overload), ()):
+            if attribute.name not in given:
+                node.attribute.append(attribute)
 
 
 def _sum(nodes: Counter[Key], size: dict[Key, float]) -> float:

@@ -103,7 +103,7 @@ def read_names(node: NodeProto) -> list[str]:
 
 
 def keep_only(field: Any, wanted: Sequence[bool]) -> None:
-    """Remove the messages of a repeated field that are not wanted, in one go: each single one would shift the others."""
+    """Remove the messages of a repeated field that are not wanted, in one go: single ones would shift the others."""
     if not all(wanted):
         kept = [each for each, stays in zip(field, wanted, strict=True) if stays]
         del field[:]
