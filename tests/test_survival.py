@@ -39,7 +39,7 @@ from onnxreduce import scratch
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(os.name != "posix", reason="signals")]
 
-KILLS = 6
+KILLS = 5
 Ending = tuple[dict[str, bytes], float]
 
 
