@@ -145,6 +145,7 @@ def test_an_interrupt_keeps_what_there_is(levels: Path) -> None:
         return plain(*args, **more)
 
     oracle.judge = judge  # type: ignore[method-assign]
+    (levels / "explanation.json").unlink(missing_ok=True)  # an earlier one would stay
     found = Explainer(reduced, oracle, FEW)()
     oracle.close()
     assert found.notes == {"neighbours": "interrupted"}
